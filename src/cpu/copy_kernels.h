@@ -1,0 +1,25 @@
+// Two-dimensional copies on one thread: the inner part of copy_strided and of load_block and store_block.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace facula::detail {
+
+// A rows x cols block inside two arrays; strides in elements, of any sign.
+struct Block2d {
+  void* dst;
+  const void* src;
+  int64_t rows, cols;
+  int64_t dst_row, dst_col;
+  int64_t src_row, src_col;
+};
+
+// Copies the block. `stream` asks for stores that bypass the cache where the shape allows them: for results much
+// larger than the cache. `elem_size` is 1, 2, 4, 8 or 16.
+void copy_block(const Block2d& block, size_t elem_size, bool stream);
+
+// n equal elements.
+void fill_row(void* dst, const void* value, int64_t n, size_t elem_size);
+
+}  // namespace facula::detail

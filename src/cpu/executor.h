@@ -1,0 +1,65 @@
+// Runs a Program on the CPU: walks the iteration space in tiles that fit the first-level cache, over threads.
+#pragma once
+
+#include "core/dim_vector.h"
+#include "program/program.h"
+
+#include <facula/core/array_ref.h>
+#include <facula/core/scalar.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+namespace facula {
+
+// One array that a program loads from or stores to. Strides are in elements, one for each dim of the iteration space
+// (0 along broadcast dims, and along reduced dims for a store).
+struct ArrayArg {
+  void* data = nullptr;
+  const int64_t* strides = nullptr;
+};
+
+// A parameter in its compute type.
+union ParamValue {
+  float f32;
+  double f64;
+  int32_t i32;
+  int64_t i64;
+  uint64_t u64;
+  uint8_t b8;
+  float c64[2];
+  double c128[2];
+};
+ParamValue param_value(const Scalar& scalar, CType type);
+
+struct TilePlan;
+
+// A program with what the executor needs to know of it worked out once: tile functions, buffers, tile size.
+class CpuProgram {
+ public:
+  explicit CpuProgram(Program program);
+  ~CpuProgram();
+  CpuProgram(CpuProgram&&) noexcept;
+
+  const Program& program() const { return program_; }
+  const TilePlan& plan() const { return *plan_; }
+
+  // Runs a program without a reduction over `sizes`. Stores may alias loads exactly (same data, same strides).
+  void run(IntArrayRef sizes, std::span<const ArrayArg> loads, std::span<const ParamValue> params,
+           std::span<const ArrayArg> stores) const;
+
+  // The same for arrays that are all contiguous over `count` elements: the path of most eager calls.
+  void run_contiguous(int64_t count, const void* const* loads, const ParamValue* params, void* const* stores) const;
+
+  // Runs a program with a reduction over the dims whose bit is set in `reduced` (bit i is dim i of `sizes`). Stores are
+  // indexed by the kept dims; their strides along reduced dims are ignored.
+  void run_reduction(IntArrayRef sizes, uint64_t reduced, std::span<const ArrayArg> loads,
+                     std::span<const ParamValue> params, std::span<const ArrayArg> stores) const;
+
+ private:
+  Program program_;
+  std::unique_ptr<TilePlan> plan_;
+};
+
+}  // namespace facula

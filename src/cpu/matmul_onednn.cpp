@@ -1,0 +1,203 @@
+#include "cpu/matmul_onednn.h"
+
+#include "core/hash.h"
+#include "cpu/parallel.h"
+
+#include <facula/core/error.h>
+
+#include <oneapi/dnnl/dnnl.hpp>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <unordered_map>
+
+namespace facula {
+namespace {
+
+// Row-major with a leading dimension, or its transpose.
+struct Lead {
+  char trans;
+  int64_t ld;
+};
+Lead lead_of(const MatrixArg& m, int64_t rows, int64_t cols) {
+  bool by_rows = m.col_stride == 1 || cols == 1;
+  if (by_rows && (rows == 1 || m.row_stride >= cols)) return {'N', rows == 1 ? std::max<int64_t>(cols, 1) : m.row_stride};
+  return {'T', cols == 1 ? std::max<int64_t>(rows, 1) : m.col_stride};
+}
+
+void check(dnnl_status_t status, const char* what) {
+  FACULA_CHECK(status == dnnl_success, InternalError, "oneDNN: ", what, " failed with status ", static_cast<int>(status));
+}
+
+// Products worth a thread of their own, in multiplications.
+constexpr int64_t kSmallProduct = 64 * 64 * 64;
+
+template <class One>
+void over_batch(const MatmulArgs& args, One&& one) {
+  int64_t work = std::max<int64_t>(1, args.m * args.n * args.k);
+  if (args.batch == 1) return one(0);
+  // Large products use all threads inside, one after the other.
+  bool inside = work > 8 * kSmallProduct && args.batch < 2 * get_num_threads();
+  parallel_for(0, args.batch, inside ? args.batch : std::max<int64_t>(1, kSmallProduct / 4 / work), [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) one(i);
+  });
+}
+
+// Some virtual machines announce AMX but hide the table of its tile sizes; oneDNN then sets tiles up wrongly and its code
+// traps. There it is kept to AVX-512.
+void avoid_hidden_tiles() {
+#if defined(__x86_64__)
+  unsigned a, b, c, d;
+  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & (1u << 24)) == 0) return;
+  if (__get_cpuid_count(0x1d, 0, &a, &b, &c, &d) && a != 0) return;
+  dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_bf16);
+#endif
+}
+
+// Must run before the first call of oneDNN.
+void initialize() {
+  static const bool done = [] {
+    avoid_hidden_tiles();
+    return true;
+  }();
+  (void)done;
+}
+
+dnnl::engine& engine() {
+  static auto* e = [] {
+    initialize();
+    return new dnnl::engine(dnnl::engine::kind::cpu, 0);
+  }();
+  return *e;
+}
+dnnl::stream& stream() {
+  thread_local dnnl::stream s(engine());
+  return s;
+}
+
+// What a product with the primitive API depends on. Creating a primitive costs more than running a small one.
+using Key = std::array<int64_t, 15>;
+struct KeyHash {
+  size_t operator()(const Key& key) const {
+    size_t h = 0;
+    for (int64_t v : key) h = detail::hash_combine(h, static_cast<size_t>(v));
+    return h;
+  }
+};
+
+struct Product {
+  dnnl::matmul primitive;
+  dnnl::memory::desc a, b, c;
+};
+
+using DataType = dnnl::memory::data_type;
+
+dnnl::memory::desc describe(const MatrixArg& m, int64_t batch, int64_t rows, int64_t cols, DataType type) {
+  return dnnl::memory::desc({batch, rows, cols}, type, {batch == 1 ? rows * cols : m.batch_stride, m.row_stride, m.col_stride});
+}
+
+Product make_product(const MatmulArgs& args, int64_t batch, DataType in, DataType out) {
+  Product p;
+  p.a = describe(args.a, batch, args.m, args.k, in);
+  p.b = describe(args.b, batch, args.k, args.n, in);
+  p.c = describe(args.c, batch, args.m, args.n, out);
+  dnnl::primitive_attr attr;
+  if (args.beta != 0) {
+    dnnl::post_ops post;
+    post.append_sum(static_cast<float>(args.beta));
+    attr.set_post_ops(post);
+  }
+#if DNNL_VERSION_MAJOR >= 3
+  dnnl::matmul::primitive_desc desc(engine(), p.a, p.b, p.c, attr);
+#else
+  dnnl::matmul::primitive_desc desc(dnnl::matmul::desc(p.a, p.b, p.c), attr, engine());
+#endif
+  p.primitive = dnnl::matmul(desc);
+  return p;
+}
+
+const Product& cached_product(const MatmulArgs& args, int64_t batch, DataType in, DataType out) {
+  thread_local std::unordered_map<Key, Product, KeyHash> cache;
+  Key key = {batch, args.m, args.n, args.k,
+             args.a.row_stride, args.a.col_stride, batch == 1 ? 0 : args.a.batch_stride,
+             args.b.row_stride, args.b.col_stride, batch == 1 ? 0 : args.b.batch_stride,
+             args.c.row_stride, batch == 1 ? 0 : args.c.batch_stride,
+             static_cast<int64_t>(in) << 8 | static_cast<int64_t>(out), static_cast<int64_t>(args.beta * 1048576.0),
+             in_parallel_region() ? 1 : get_num_threads()};
+  auto found = cache.find(key);
+  if (found != cache.end()) return found->second;
+  if (cache.size() >= 256) cache.clear();
+  return cache.emplace(key, make_product(args, batch, in, out)).first->second;
+}
+
+void execute(const Product& p, void* a, void* b, void* c) {
+  dnnl::memory ma(p.a, engine(), a), mb(p.b, engine(), b), mc(p.c, engine(), c);
+  p.primitive.execute(stream(), {{DNNL_ARG_SRC, ma}, {DNNL_ARG_WEIGHTS, mb}, {DNNL_ARG_DST, mc}});
+  stream().wait();
+}
+
+}  // namespace
+
+void onednn_matmul_f32(const MatmulArgs& args) {
+  initialize();
+  Lead la = lead_of(args.a, args.m, args.k), lb = lead_of(args.b, args.k, args.n);
+  over_batch(args, [&](int64_t i) {
+    check(dnnl_sgemm(la.trans, lb.trans, args.m, args.n, args.k, static_cast<float>(args.alpha),
+                     static_cast<const float*>(args.a.data) + args.a.offset(i), la.ld,
+                     static_cast<const float*>(args.b.data) + args.b.offset(i), lb.ld, static_cast<float>(args.beta),
+                     static_cast<float*>(args.c.data) + args.c.offset(i), std::max<int64_t>(args.c.row_stride, args.n)),
+          "sgemm");
+  });
+}
+
+bool onednn_matmul_bf16(const MatmulArgs& args) {
+  if (args.alpha != 1) return false;
+  static const bool available = [] {
+    MatmulArgs probe;
+    probe.m = probe.n = probe.k = 16;
+    probe.a = probe.b = probe.c = {nullptr, 16, 1};
+    try {
+      make_product(probe, 1, DataType::bf16, DataType::bf16);
+      return true;
+    } catch (const dnnl::error&) {
+      return false;
+    }
+  }();
+  if (!available) return false;
+  auto element = [](const MatrixArg& m, int64_t i) { return static_cast<uint16_t*>(m.data) + m.offset(i); };
+  bool regular = !args.a.batch_offsets && !args.b.batch_offsets && !args.c.batch_offsets && args.a.batch_stride > 0 &&
+                 args.b.batch_stride > 0;
+  if (args.batch == 1 || regular) {
+    execute(cached_product(args, args.batch, DataType::bf16, DataType::bf16), element(args.a, 0), element(args.b, 0), element(args.c, 0));
+    return true;
+  }
+  over_batch(args, [&](int64_t i) {
+    execute(cached_product(args, 1, DataType::bf16, DataType::bf16), element(args.a, i), element(args.b, i), element(args.c, i));
+  });
+  return true;
+}
+
+void onednn_matmul_int8(const MatmulArgs& args) {
+  initialize();
+  Lead la = lead_of(args.a, args.m, args.k), lb = lead_of(args.b, args.k, args.n);
+  int32_t no_offset = 0;
+  check(dnnl_gemm_s8s8s32(la.trans, lb.trans, 'F', args.m, args.n, args.k, 1.0f, static_cast<const int8_t*>(args.a.data), la.ld, 0,
+                          static_cast<const int8_t*>(args.b.data), lb.ld, 0, 0.0f, static_cast<int32_t*>(args.c.data),
+                          std::max<int64_t>(args.c.row_stride, args.n), &no_offset),
+        "gemm_s8s8s32");
+}
+
+const char* onednn_version() {
+  static const std::string text = [] {
+    const dnnl_version_t* v = dnnl_version();
+    return "oneDNN " + std::to_string(v->major) + "." + std::to_string(v->minor) + "." + std::to_string(v->patch);
+  }();
+  return text.c_str();
+}
+
+}  // namespace facula

@@ -1,0 +1,15 @@
+// The seam to oneDNN's matrix products. Operands run along rows or along columns.
+#pragma once
+
+#include "cpu/matmul.h"
+
+namespace facula {
+
+void onednn_matmul_f32(const MatmulArgs& args);
+// False where this machine's oneDNN has no bfloat16 product.
+bool onednn_matmul_bf16(const MatmulArgs& args);
+void onednn_matmul_int8(const MatmulArgs& args);
+// "oneDNN 2.6.3", for reports.
+const char* onednn_version();
+
+}  // namespace facula

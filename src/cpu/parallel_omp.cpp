@@ -1,0 +1,20 @@
+// The seam to OpenMP, shared with oneDNN so that the process has one pool of threads. Compiled with OpenMP and
+// without thread sanitizer, which does not see OpenMP's barriers; parallel.cpp announces them.
+#include "cpu/parallel_omp.h"
+
+#include <omp.h>
+
+namespace facula {
+
+void run_on_threads(int n, void (*fn)(void* ctx, int thread), void* ctx) {
+#pragma omp parallel num_threads(n)
+  {
+    // OpenMP may grant fewer threads than asked for.
+    const int granted = omp_get_num_threads();
+    for (int t = omp_get_thread_num(); t < n; t += granted) fn(ctx, t);
+  }
+}
+
+int default_num_threads() { return omp_get_max_threads(); }
+
+}  // namespace facula

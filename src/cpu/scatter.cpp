@@ -1,0 +1,167 @@
+// CPU kernels of gather and scatter: one index per entry, along one dimension. Index terms for whole slices live in index.cpp.
+#include "cpu/index.h"
+
+#include "core/dispatch.h"
+#include "core/kernel_table.h"
+#include "cpu/accumulate.h"
+#include "cpu/parallel.h"
+
+#include <algorithm>
+#include <atomic>
+
+namespace facula {
+namespace {
+
+using namespace detail;
+
+constexpr int64_t kGrain = 16384;
+
+// Every position of the index as one walk; along the dim self stays where it is, for the index says where to go.
+WalkDims all_positions(const GatherWalk& w, int key) {
+  WalkDims all = w.rest;
+  if (all.n == 1 && all.dims[0].size == 1) all.n = 0;
+  all.add(w.length, 0, w.other_step, w.index_step);
+  all.normalise(key);
+  return all;
+}
+
+[[noreturn]] void raise_first_bad(const GatherWalk& w) {
+  const WalkDims all = all_positions(w, 2);
+  const int64_t step = all.last().stride[2];
+  for_runs(all, 0, all.numel(), [&](const int64_t* offset, int64_t n) {
+    for (int64_t j = 0; j < n; ++j) {
+      const int64_t v = w.index[offset[2] + j * step];
+      if (static_cast<uint64_t>(v) >= static_cast<uint64_t>(w.size)) raise_out_of_range(w.error, v, w.size);
+    }
+  });
+  FACULA_INTERNAL_CHECK(false);
+  std::abort();
+}
+
+template <class T>
+bool gather_run(const T* self, int64_t self_step, T* other, int64_t other_step, const int64_t* index, int64_t index_step,
+                int64_t stride, int64_t size, int64_t n) {
+  bool ok = true;
+  // What is out of range reads entry 0, and is reported by the caller.
+  auto at = [&](int64_t v) {
+    const bool inside = static_cast<uint64_t>(v) < static_cast<uint64_t>(size);
+    ok &= inside;
+    return inside ? v : 0;
+  };
+  if (other_step == 1 && index_step == 1) {
+    if (self_step == 0 && stride == 1) {
+      for (int64_t j = 0; j < n; ++j) other[j] = self[at(index[j])];
+    } else {
+      for (int64_t j = 0; j < n; ++j) other[j] = self[j * self_step + at(index[j]) * stride];
+    }
+  } else {
+    for (int64_t j = 0; j < n; ++j) other[j * other_step] = self[j * self_step + at(index[j * index_step]) * stride];
+  }
+  return ok;
+}
+
+void gather_cpu(const GatherWalk& w, size_t element_size) {
+  const WalkDims all = all_positions(w, 1);
+  const int64_t total = all.numel();
+  if (total == 0) return;
+  if (w.size == 0) raise_first_bad(w);
+  const WalkDims::Dim& run = all.last();
+  std::atomic<bool> ok{true};
+  dispatch_size(element_size, [&]<class T>() {
+    parallel_for(0, total, kGrain, [&](int64_t begin, int64_t end) {
+      bool good = true;
+      for_runs(all, begin, end, [&](const int64_t* offset, int64_t n) {
+        good &= gather_run(reinterpret_cast<const T*>(w.self) + offset[0], run.stride[0], reinterpret_cast<T*>(w.other) + offset[1],
+                           run.stride[1], w.index + offset[2], run.stride[2], w.stride, w.size, n);
+      });
+      if (!good) ok.store(false, std::memory_order_relaxed);
+    });
+  });
+  if (!ok.load()) raise_first_bad(w);
+}
+
+// Reads each index once, however often an expanded one repeats it.
+void check_indices(const GatherWalk& w) {
+  WalkDims once;
+  for (int i = 0; i < w.rest.n; ++i)
+    if (w.rest.dims[i].stride[2] != 0) once.add(w.rest.dims[i].size, 0, 0, w.rest.dims[i].stride[2]);
+  if (w.index_step != 0) once.add(w.length, 0, 0, w.index_step);
+  once.normalise(2);
+  const int64_t step = once.last().stride[2];
+  std::atomic<bool> ok{true};
+  parallel_for(0, once.numel(), 4 * kGrain, [&](int64_t begin, int64_t end) {
+    bool good = true;
+    for_runs(once, begin, end, [&](const int64_t* offset, int64_t n) {
+      const int64_t* v = w.index + offset[2];
+      for (int64_t j = 0; j < n; ++j) good &= static_cast<uint64_t>(v[j * step]) < static_cast<uint64_t>(w.size);
+    });
+    if (!good) ok.store(false, std::memory_order_relaxed);
+  });
+  if (!ok.load()) raise_first_bad(w);
+}
+
+// All indices along the dim, for a run of the innermost rest dim.
+struct Piece {
+  char* self;
+  const char* other;
+  const int64_t* index;
+  int64_t run;
+};
+using PieceFn = void (*)(const GatherWalk&, const Piece&);
+
+template <class T, class Op>
+void scatter_piece(const GatherWalk& w, const Piece& p) {
+  const int64_t self_stride = w.rest.last().stride[0], other_stride = w.rest.last().stride[1], index_stride = w.rest.last().stride[2];
+  T* self = reinterpret_cast<T*>(p.self);
+  const T* other = reinterpret_cast<const T*>(p.other);
+  if (p.run == 1 || w.stride < self_stride) {
+    for (int64_t r = 0; r < p.run; ++r) {
+      T* to = self + r * self_stride;
+      const T* from = other + r * other_stride;
+      const int64_t* index = p.index + r * index_stride;
+      for (int64_t d = 0; d < w.length; ++d) Op::apply(to[index[d * w.index_step] * w.stride], from[d * w.other_step]);
+    }
+    return;
+  }
+  for (int64_t d = 0; d < w.length; ++d) {
+    const T* from = other + d * w.other_step;
+    const int64_t* index = p.index + d * w.index_step;
+    if (index_stride == 0) {
+      fold_row<T, Op>(self + *index * w.stride, self_stride, from, other_stride, p.run);
+    } else {
+      for (int64_t r = 0; r < p.run; ++r) Op::apply(self[index[r * index_stride] * w.stride + r * self_stride], from[r * other_stride]);
+    }
+  }
+}
+
+PieceFn piece_for(ScalarType dtype, Combine combine) {
+  switch (combine) {
+    case Combine::Set: return dispatch_size(elementSize(dtype), []<class T>() -> PieceFn { return &scatter_piece<T, SetTo>; });
+    case Combine::Add: return dispatch_dtype(dtype, []<class T>() -> PieceFn { return &scatter_piece<T, AddTo>; });
+    case Combine::Mul: return dispatch_dtype(dtype, []<class T>() -> PieceFn { return &scatter_piece<T, MulTo>; });
+    case Combine::Max: return dispatch_real(dtype, []<class T>() -> PieceFn { return &scatter_piece<T, MaxTo>; });
+    case Combine::Min: return dispatch_real(dtype, []<class T>() -> PieceFn { return &scatter_piece<T, MinTo>; });
+  }
+  return nullptr;
+}
+
+// Every index is checked before the first entry is written. Threads share the rest dims, never the scattered one, whose indices
+// are taken in order: of several writes to one place the last stays, and sums come out the same for any number of threads.
+void scatter_cpu(const GatherWalk& w, ScalarType dtype, Combine combine) {
+  const int64_t rest = w.rest.numel();
+  if (rest == 0 || w.length == 0) return;
+  const PieceFn piece = piece_for(dtype, combine);
+  check_indices(w);
+  const int64_t elem = static_cast<int64_t>(elementSize(dtype));
+  parallel_for(0, rest, std::max<int64_t>(1, kGrain / w.length), [&](int64_t begin, int64_t end) {
+    for_runs(w.rest, begin, end, [&](const int64_t* offset, int64_t n) {
+      piece(w, {w.self + offset[0] * elem, w.other + offset[1] * elem, w.index + offset[2], n});
+    });
+  });
+}
+
+const KernelRegistration gather_registration(OpId::gather, DeviceType::CPU, &gather_cpu);
+const KernelRegistration scatter_registration(OpId::scatter, DeviceType::CPU, &scatter_cpu);
+
+}  // namespace
+}  // namespace facula

@@ -1,0 +1,211 @@
+// Where the largest or smallest element stands: ArgMax, ArgMin, MaxWithIndex and MinWithIndex over tiles. The state is
+// the value and its position; of equal values the smallest position wins, and a NaN beats every number.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/simd/reduce_ops_position.cpp"
+#include "cpu/simd/targets.h"
+
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "cpu/simd/reduce_fold-inl.h"
+#include "cpu/simd/reduce_tables.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace facula::cpu {
+namespace HWY_NAMESPACE {
+namespace {
+
+// Positions inside a tile, as wide as the values so that one mask serves both.
+template <size_t bytes>
+struct LocalIndex {
+  using type = int64_t;
+};
+template <>
+struct LocalIndex<4> {
+  using type = int32_t;
+};
+
+template <class Fold, class T>
+struct PositionKernel {
+  static constexpr bool kVector = kHasVector<Fold, T> && sizeof(T) >= 4;
+  using Local = typename LocalIndex<sizeof(T)>::type;
+
+  static HWY_INLINE bool beats(T x, T best) {
+    if constexpr (std::is_same_v<Fold, MaxFold>) return !(x <= best) && best == best;
+    else return !(x >= best) && best == best;
+  }
+
+  static void empty(const States& s, int64_t n) {
+    std::fill_n(field<T>(s, 0), n, Fold::template kIdentity<T>);
+    std::fill_n(field<int64_t>(s, 1), n, int64_t{0});
+  }
+
+  // The first element that equals `extreme`, or the first NaN where that is one.
+  static HWY_INLINE size_t find(const T* p, size_t n, T extreme) {
+    const bool nan = extreme != extreme;
+    size_t i = 0;
+    if constexpr (kVector) {
+      const Wide<T> d;
+      const WideVec<T> wanted = hn::Set(d, extreme);
+      for (; i + kLanes<T> <= n; i += kLanes<T>) {
+        const WideVec<T> x = hn::LoadU(d, p + i);
+        const auto found = nan ? hn::Not(hn::Eq(x, x)) : hn::Eq(x, wanted);
+        const intptr_t at = hn::FindFirstTrue(d, found);
+        if (at >= 0) return i + static_cast<size_t>(at);
+      }
+    }
+    while (i < n && !(p[i] == extreme || (nan && p[i] != p[i]))) ++i;
+    return i;
+  }
+
+  static void rows(const ReduceTile& tile, const States& s) {
+    if (tile.rows > 1 && tile.cols <= kNarrow) {
+      with_rows_as_columns<T>(tile, [&](const ReduceTile& turned, int64_t first) {
+        columns_of(turned, field<T>(s, 0) + first, field<int64_t>(s, 1) + first, [&](int64_t r, Local index) {
+          return tile.first + (first + r) * tile.row_step + static_cast<int64_t>(index) * tile.col_step;
+        });
+      });
+      return;
+    }
+    for (int64_t r = 0; r < tile.rows; ++r) {
+      const T* p = static_cast<const T*>(tile.data) + r * tile.row_stride;
+      const auto n = static_cast<size_t>(tile.cols);
+      T extreme;
+      if constexpr (kVector) extreme = fold_row<Fold, T>(p, n);
+      else extreme = fold_row_plain<Fold, T>(p, n);
+      field<T>(s, 0)[r] = extreme;
+      field<int64_t>(s, 1)[r] =
+          tile.first + r * tile.row_step + static_cast<int64_t>(find(p, n, extreme)) * tile.col_step;
+    }
+  }
+
+  template <size_t kRows>
+  static HWY_INLINE void column_group(const T* p, size_t stride, int64_t cols, int64_t row, T* best, Local* index) {
+    int64_t c = 0;
+    if constexpr (kVector) {
+      const Wide<T> d;
+      const Wide<Local> di;
+      for (; c + static_cast<int64_t>(kLanes<T>) <= cols; c += static_cast<int64_t>(kLanes<T>)) {
+        WideVec<T> b = hn::LoadU(d, best + c);
+        WideVec<Local> at = hn::LoadU(di, index + c);
+        for (size_t r = 0; r < kRows; ++r) {
+          const WideVec<T> x = hn::LoadU(d, p + r * stride + static_cast<size_t>(c));
+          auto wins = std::is_same_v<Fold, MaxFold> ? hn::Gt(x, b) : hn::Lt(x, b);
+          if constexpr (std::is_floating_point_v<T>) {
+            const auto loses = std::is_same_v<Fold, MaxFold> ? hn::Le(x, b) : hn::Ge(x, b);
+            wins = hn::AndNot(loses, hn::Eq(b, b));
+          }
+          b = hn::IfThenElse(wins, x, b);
+          at = hn::IfThenElse(hn::RebindMask(di, wins), hn::Set(di, static_cast<Local>(row + static_cast<int64_t>(r))),
+                              at);
+        }
+        hn::StoreU(b, d, best + c);
+        hn::StoreU(at, di, index + c);
+      }
+    }
+    for (; c < cols; ++c)
+      for (size_t r = 0; r < kRows; ++r) {
+        const T x = p[r * stride + static_cast<size_t>(c)];
+        if (beats(x, best[c])) {
+          best[c] = x;
+          index[c] = static_cast<Local>(row + static_cast<int64_t>(r));
+        }
+      }
+  }
+
+  template <class Position>
+  static HWY_INLINE void columns_of(const ReduceTile& tile, T* best, int64_t* positions, const Position& position) {
+    Local index[kColumnChunk];
+    const auto stride = static_cast<size_t>(tile.row_stride);
+    for (int64_t first = 0; first < tile.cols; first += kColumnChunk) {
+      const int64_t n = std::min(kColumnChunk, tile.cols - first);
+      const T* p = static_cast<const T*>(tile.data) + first;
+      T* out = best + first;
+      std::copy(p, p + n, out);
+      std::fill_n(index, n, Local(0));
+      int64_t r = 1;
+      for (; r + 4 <= tile.rows; r += 4) column_group<4>(p + static_cast<size_t>(r) * stride, stride, n, r, out, index);
+      for (; r < tile.rows; ++r) column_group<1>(p + static_cast<size_t>(r) * stride, stride, n, r, out, index);
+      for (int64_t c = 0; c < n; ++c) positions[first + c] = position(first + c, index[c]);
+    }
+  }
+
+  static void columns(const ReduceTile& tile, const States& s) {
+    columns_of(tile, field<T>(s, 0), field<int64_t>(s, 1), [&](int64_t c, Local index) {
+      return tile.first + static_cast<int64_t>(index) * tile.row_step + c * tile.col_step;
+    });
+  }
+
+  static void merge(const States& into, const States& from, int64_t n) {
+    T* a = field<T>(into, 0);
+    const T* b = field<T>(from, 0);
+    int64_t* ia = field<int64_t>(into, 1);
+    const int64_t* ib = field<int64_t>(from, 1);
+    for (int64_t i = 0; i < n; ++i) {
+      const bool equal = a[i] == b[i] || (a[i] != a[i] && b[i] != b[i]);
+      const bool take = equal ? ib[i] < ia[i] : beats(b[i], a[i]);
+      a[i] = take ? b[i] : a[i];
+      ia[i] = take ? ib[i] : ia[i];
+    }
+  }
+
+  static constexpr ReduceKernel kernel(bool with_value) {
+    ReduceKernel k;
+    k.fields = 2;
+    k.field_bytes[0] = sizeof(T);
+    k.field_bytes[1] = sizeof(int64_t);
+    k.result_field[0] = with_value ? 0 : 1;
+    k.result_field[1] = 1;
+    k.empty = &empty;
+    k.rows = &rows;
+    k.columns = &columns;
+    k.merge = &merge;
+    return k;
+  }
+};
+
+template <class Fold, bool with_value>
+const ReduceKernel* positions(CType type) {
+  static constexpr ReduceKernel kF32 = PositionKernel<Fold, float>::kernel(with_value),
+                                kF64 = PositionKernel<Fold, double>::kernel(with_value),
+                                kI32 = PositionKernel<Fold, int32_t>::kernel(with_value),
+                                kI64 = PositionKernel<Fold, int64_t>::kernel(with_value),
+                                kU64 = PositionKernel<Fold, uint64_t>::kernel(with_value),
+                                kB8 = PositionKernel<Fold, uint8_t>::kernel(with_value);
+  switch (type) {
+    case CType::F32: return &kF32;
+    case CType::F64: return &kF64;
+    case CType::I32: return &kI32;
+    case CType::I64: return &kI64;
+    case CType::U64: return &kU64;
+    case CType::B8: return &kB8;
+    default: return nullptr;
+  }
+}
+
+}  // namespace
+
+const ReduceKernel* position_kernel(ReduceOp op, CType type) {
+  switch (op) {
+    case ReduceOp::ArgMax: return positions<MaxFold, false>(type);
+    case ReduceOp::ArgMin: return positions<MinFold, false>(type);
+    case ReduceOp::MaxWithIndex: return positions<MaxFold, true>(type);
+    case ReduceOp::MinWithIndex: return positions<MinFold, true>(type);
+    default: return nullptr;
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace facula::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace facula::cpu {
+
+HWY_EXPORT(position_kernel);
+const ReduceKernel* position_kernel_now(ReduceOp op, CType type) {
+  return HWY_DYNAMIC_DISPATCH(position_kernel)(op, type);
+}
+
+}  // namespace facula::cpu
+#endif

@@ -1,0 +1,130 @@
+// Loops of formulas over tiles, for one instruction set: SIMD lanes for float and complex, plain element loops (which compilers
+// vectorise) for integers, bool and formulas that branch. Included by the tile_ops_*.cpp files through foreach_target.h.
+#if defined(FACULA_TILE_LOOP_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FACULA_TILE_LOOP_INL_H_
+#undef FACULA_TILE_LOOP_INL_H_
+#else
+#define FACULA_TILE_LOOP_INL_H_
+#endif
+
+#include <string.h>
+
+#include "cpu/simd/elementary-inl.h"
+#include "cpu/simd/tile_table.h"
+#include "program/expr.h"
+
+// Elements do not depend on each other, even when the output is one of the inputs; compilers cannot know.
+#undef FACULA_INDEPENDENT_LOOP
+#if defined(__clang__)
+#define FACULA_INDEPENDENT_LOOP _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define FACULA_INDEPENDENT_LOOP _Pragma("GCC ivdep")
+#endif
+
+FACULA_EXPR_BEGIN
+
+template <class E> struct LaneOf { using type = Lane<E>; };
+template <class T> struct LaneOf<Complex<T>> { using type = Complex<Lane<T>>; };
+
+template <class T> HWY_INLINE Lane<T> load_lane(const T* p) { return load(p); }
+template <class T> HWY_INLINE Complex<Lane<T>> load_lane(const Complex<T>* p) {
+  return load_complex(reinterpret_cast<const T*>(p));
+}
+template <class T> HWY_INLINE void store_lane(Lane<T> x, T* p) { store(x, p); }
+template <class T> HWY_INLINE void store_lane(Complex<Lane<T>> x, Complex<T>* p) {
+  store_complex(x, reinterpret_cast<T*>(p));
+}
+template <class T> T element_of(Lane<T>);
+template <class T> Complex<T> element_of(Complex<Lane<T>>);
+
+// Input k of a formula, where k is below its arity.
+template <class Op, int kArity, class L> HWY_INLINE auto call(L a, L b, L c) {
+  if constexpr (kArity == 1) return Op::eval(a);
+  else if constexpr (kArity == 2) return Op::eval(a, b);
+  else return Op::eval(a, b, c);
+}
+
+template <class Op, class E, int kArity>
+void simd_tile(const void* a, const void* b, const void* c, void* out, size_t n) {
+  using L = typename LaneOf<E>::type;
+  using Out = decltype(element_of(call<Op, kArity>(L(), L(), L())));
+  constexpr size_t kSize = lane_traits<L>::Real::kSize;
+  const E* pa = static_cast<const E*>(a);
+  const E* pb = static_cast<const E*>(kArity > 1 ? b : a);
+  const E* pc = static_cast<const E*>(kArity > 2 ? c : a);
+  Out* po = static_cast<Out*>(out);
+  size_t i = 0;
+  for (; i + kSize <= n; i += kSize) {
+    const L x = load_lane(pa + i), y = kArity > 1 ? load_lane(pb + i) : x, z = kArity > 2 ? load_lane(pc + i) : x;
+    store_lane(call<Op, kArity>(x, y, z), po + i);
+  }
+  if (i < n) {
+    // The rest goes through a full vector on the stack, in the same code: nothing past n is touched.
+    const size_t left = n - i;
+    HWY_ALIGN E ta[kSize] = {}, tb[kSize] = {}, tc[kSize] = {};
+    HWY_ALIGN Out result[kSize];
+    memcpy(ta, pa + i, left * sizeof(E));
+    if (kArity > 1) memcpy(tb, pb + i, left * sizeof(E));
+    if (kArity > 2) memcpy(tc, pc + i, left * sizeof(E));
+    simd_tile<Op, E, kArity>(ta, tb, tc, result, kSize);
+    memcpy(po + i, result, left * sizeof(Out));
+  }
+}
+
+template <class R> struct StoredAs { using type = R; };
+template <> struct StoredAs<bool> { using type = uint8_t; };
+
+template <class Op, class E, int kArity>
+void scalar_tile(const void* a, const void* b, const void* c, void* out, size_t n) {
+  using Out = typename StoredAs<decltype(call<Op, kArity>(E(), E(), E()))>::type;
+  const E* pa = static_cast<const E*>(a);
+  const E* pb = static_cast<const E*>(kArity > 1 ? b : a);
+  const E* pc = static_cast<const E*>(kArity > 2 ? c : a);
+  Out* po = static_cast<Out*>(out);
+  if constexpr (!kIsFloatLane<E> && requires { Op::kFaultsOnZero; }) {
+    E zeros = 0;
+    for (size_t i = 0; i < n; ++i) zeros = static_cast<E>(zeros | static_cast<E>(pb[i] == E(0)));
+    if (zeros != 0) cpu::note_division_fault();
+  }
+  FACULA_INDEPENDENT_LOOP
+  for (size_t i = 0; i < n; ++i) po[i] = static_cast<Out>(call<Op, kArity>(pa[i], pb[i], pc[i]));
+}
+
+template <class E>
+void where_tile(const void* a, const void* b, const void* c, void* out, size_t n) {
+  const uint8_t* condition = static_cast<const uint8_t*>(a);
+  const E* yes = static_cast<const E*>(b);
+  const E* no = static_cast<const E*>(c);
+  E* po = static_cast<E*>(out);
+  FACULA_INDEPENDENT_LOOP
+  for (size_t i = 0; i < n; ++i) po[i] = op::where::eval(condition[i] != 0, yes[i], no[i]);
+}
+
+template <class Op, class E, int kArity, ResultKind kResult>
+constexpr cpu::TileFn choose_tile() {
+  constexpr bool kComplex = lane_traits<E>::kComplex;
+  if constexpr (requires { Op::template eval<bool, E>; }) return &where_tile<E>;
+  else if constexpr (!kIsFloatLane<E> || kResult == ResultKind::Bool) return &scalar_tile<Op, E, kArity>;
+  else if constexpr (!kComplex && requires { Op::kScalarOnly; }) return &scalar_tile<Op, E, kArity>;
+  else if constexpr (kComplex && requires { Op::kScalarOnlyComplex; }) return &scalar_tile<Op, E, kArity>;
+  else return &simd_tile<Op, E, kArity>;
+}
+
+template <class Op, ScalarOp kOp, uint8_t kTypes>
+void add_op(cpu::TileTable& table) {
+  constexpr ScalarOpInfo kInfo = info(kOp);
+  constexpr uint8_t kHere = kInfo.lanes & kTypes;
+  cpu::TileFn* row = table.fn[static_cast<size_t>(kOp)];
+  auto slot = [row](CType type) -> cpu::TileFn& { return row[static_cast<size_t>(type)]; };
+  if constexpr (kHere & ctype_bit(CType::F32)) slot(CType::F32) = choose_tile<Op, float, kInfo.arity, kInfo.result>();
+  if constexpr (kHere & ctype_bit(CType::F64)) slot(CType::F64) = choose_tile<Op, double, kInfo.arity, kInfo.result>();
+  if constexpr (kHere & ctype_bit(CType::I32)) slot(CType::I32) = choose_tile<Op, int32_t, kInfo.arity, kInfo.result>();
+  if constexpr (kHere & ctype_bit(CType::I64)) slot(CType::I64) = choose_tile<Op, int64_t, kInfo.arity, kInfo.result>();
+  if constexpr (kHere & ctype_bit(CType::U64)) slot(CType::U64) = choose_tile<Op, uint64_t, kInfo.arity, kInfo.result>();
+  if constexpr (kHere & ctype_bit(CType::B8)) slot(CType::B8) = choose_tile<Op, uint8_t, kInfo.arity, kInfo.result>();
+  if constexpr (kHere & ctype_bit(CType::C64)) slot(CType::C64) = choose_tile<Op, Complex<float>, kInfo.arity, kInfo.result>();
+  if constexpr (kHere & ctype_bit(CType::C128)) slot(CType::C128) = choose_tile<Op, Complex<double>, kInfo.arity, kInfo.result>();
+}
+
+FACULA_EXPR_END
+#endif

@@ -1,0 +1,80 @@
+// Evaluates a program's instructions on one tile: a block of rows x columns of the iteration space. Who walks the tiles
+// decides the blocks (executor.cpp for pointwise programs, executor_reduce.cpp for reductions).
+#pragma once
+
+#include "cpu/convert.h"
+#include "cpu/executor.h"
+#include "cpu/simd/tile_ops.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace facula {
+
+inline constexpr uint16_t kNoValue = UINT16_MAX;
+
+struct TileStep {
+  cpu::TileFn fn = nullptr;
+  ConvertFn cast = nullptr;  // set instead of fn for a cast
+  uint16_t operands[3] = {kNoValue, kNoValue, kNoValue};
+  uint16_t result = kNoValue;
+};
+
+// What is known of a program before any data is: functions, buffers and tile size.
+struct TilePlan {
+  explicit TilePlan(const Program& program);
+
+  std::vector<TileStep> prologue, epilogue;
+  std::vector<uint16_t> load_values, param_values;  // value ids
+  std::vector<CType> types;                         // by value id
+  std::vector<uint16_t> slots;                      // buffer of each value; loads use theirs only when not in place
+  size_t slot_count = 0;
+  size_t slot_bytes = 0;                            // one buffer: tile_elements of the widest type
+  int64_t tile_elements = 0;
+  int64_t grain = 0;                                // elements worth handing to a thread
+  bool single = false;                              // one operation, every array in its compute type: no buffers needed
+};
+
+// The evaluator of one thread. Its buffers come from memory that the thread keeps.
+class TileEval {
+ public:
+  // `elements` bounds the tiles of this run (at most plan.tile_elements): constants are laid out only that far.
+  TileEval(const CpuProgram& program, const ParamValue* params, int64_t elements);
+  ~TileEval();
+  TileEval(const TileEval&) = delete;
+  TileEval& operator=(const TileEval&) = delete;
+
+  // Starts a tile of rows x cols elements, at most tile_elements.
+  void begin(int64_t rows, int64_t cols);
+  // Gives load i for this tile; strides in elements. Used in place when contiguous and in the compute type, else copied.
+  void bind_load(size_t i, const void* data, int64_t row_stride, int64_t col_stride);
+  // Makes the step that computes `value` write to `memory` (in the value's type) instead of a buffer.
+  void redirect(uint16_t value, void* memory) { pointers_[value] = static_cast<char*>(memory); }
+  void* buffer_of(uint16_t value) const { return slot(value); }
+  // Forgets redirections of instruction results.
+  void reset_results();
+  void run_prologue();
+
+  // For reductions: gives the k-th reduced value (k is 0 or 1) as an array, then runs the epilogue over `count` outputs.
+  void bind_reduced(size_t k, const void* data);
+  void run_epilogue(int64_t count);
+
+  const void* value(uint16_t id) const { return pointers_[id]; }
+  // Writes value `id` of this tile to memory of `dtype`, rounding once.
+  void store(uint16_t id, ScalarType dtype, void* data, int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride);
+
+ private:
+  void run(const std::vector<TileStep>& steps, int64_t count);
+  char* slot(uint16_t id) const { return buffer_ + plan_.slots[id] * plan_.slot_bytes; }
+
+  const CpuProgram& program_;
+  const TilePlan& plan_;
+  int64_t rows_ = 0, cols_ = 0, count_ = 0;
+  char* buffer_ = nullptr;
+  char* pointer_room_[24];
+  char** pointers_ = pointer_room_;
+  std::vector<char*> many_pointers_;
+  bool owns_scratch_ = false;
+};
+
+}  // namespace facula

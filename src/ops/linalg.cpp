@@ -1,0 +1,363 @@
+// Matrix products: argument checks, batching and broadcasting around one kernel, and the composites over it. `einsum` has
+// a file of its own.
+#include "cpu/executor.h"
+#include "cpu/matmul.h"
+#include "ops/common.h"
+#include "ops/pointwise.h"
+
+#include <numeric>
+
+namespace facula {
+namespace {
+
+ScalarType same_dtype(const Tensor& a, const Tensor& b, const char* op) {
+  FACULA_CHECK(a.scalar_type() == b.scalar_type(), DTypeError, op, ": expected m1 and m2 to have the same dtype, but got: ",
+               toString(a.scalar_type()), " != ", toString(b.scalar_type()), ". Convert one of them with .to(dtype)");
+  FACULA_CHECK(a.scalar_type() != ScalarType::Bool, DTypeError, op, ": not implemented for 'Bool'. Convert the matrices with .to(dtype) first");
+  return a.scalar_type();
+}
+
+MatrixArg matrix_arg(const Tensor& t) {
+  const TensorImpl* i = t.impl();
+  size_t rank = i->sizes.size();
+  MatrixArg m{i->data(), i->strides[rank - 2], i->strides[rank - 1]};
+  if (rank == 3) m.batch_stride = i->strides[0];
+  return m;
+}
+
+// C = alpha A B + beta C into a row-major result, for matrices or batches of three dims.
+void product_into(const Tensor& c, const Tensor& a, const Tensor& b, double alpha, double beta) {
+  MatmulArgs args;
+  args.dtype = a.scalar_type();
+  size_t rank = sizes_of(a).size();
+  args.batch = rank == 3 ? sizes_of(c)[0] : 1;
+  args.m = sizes_of(a)[rank - 2];
+  args.k = sizes_of(a)[rank - 1];
+  args.n = sizes_of(b)[rank - 1];
+  args.a = matrix_arg(a);
+  args.b = matrix_arg(b);
+  args.c = matrix_arg(c);
+  args.alpha = alpha;
+  args.beta = beta;
+  call_kernel<void(const MatmulArgs&)>(OpId::mm, device_type(c), args);
+}
+
+// Whether alpha and beta can be handed to the kernel, which takes doubles.
+bool kernel_scalars(const Scalar& alpha, const Scalar& beta) { return !alpha.isComplex() && !beta.isComplex(); }
+
+void check_matrix(const Tensor& t, int64_t rank, const char* op, const char* name) {
+  FACULA_CHECK(t.dim() == rank, ShapeError, op, ": ", name, " must be a ", rank == 1 ? "vector" : rank == 2 ? "matrix" : "batch of matrices (3 dims)",
+               ", got shape ", to_text(t.sizes()));
+}
+
+void check_shapes(const Tensor& a, const Tensor& b, const char* op) {
+  int64_t k = a.size(-1), other = b.size(-2);
+  FACULA_CHECK(k == other, ShapeError, op, ": mat1 and mat2 shapes cannot be multiplied (", a.size(-2), "x", k, " and ", other, "x",
+               b.size(-1), "). The columns of the first must match the rows of the second; maybe one of them wants .t()");
+}
+
+// beta * self + alpha * (a @ b), self broadcast to the result.
+Tensor add_product(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha, IntArrayRef sizes,
+                   const char* op) {
+  ScalarType t = same_dtype(a, b, op);
+  FACULA_CHECK(self.scalar_type() == t, DTypeError, op, ": self and mat2 must have the same dtype, but got ",
+               toString(self.scalar_type()), " and ", toString(t));
+  bool integral = isIntegralType(t, true);
+  FACULA_CHECK(!integral || (!alpha.isFloatingPoint() && !beta.isFloatingPoint()), DTypeError, op,
+               ": For integral input tensors, arguments alpha and beta must not be floating point numbers");
+  Device device = common_device({&self, &a, &b}, op);
+  DimVector joint = broadcast_sizes(self.sizes(), sizes, op);
+  FACULA_CHECK(IntArrayRef(joint) == sizes, ShapeError, op, ": The expanded size of the tensor must match: self of shape ",
+               to_text(self.sizes()), " does not broadcast to the result shape ", to_text(sizes));
+  if (device.is_meta()) return new_tensor(sizes, t, device, op);
+  bool empty_sum = a.size(-1) == 0;
+  if (!kernel_scalars(alpha, beta) || empty_sum) {
+    Tensor product = new_tensor(sizes, t, device, op);
+    product_into(product, a, b, 1, 0);
+    product = product.mul(alpha);
+    return beta.is_zero() ? product : product.add(self.mul(beta));
+  }
+  Tensor result = new_tensor(sizes, t, device, op);
+  if (!beta.is_zero()) copy_values(result, self.expand(sizes));
+  product_into(result, a, b, alpha.toDouble(), beta.toDouble());
+  return result;
+}
+
+// Sum of a * b over the last dim, as one program: every byte is read once.
+Tensor dot_rows(const Tensor& a, const Tensor& b, IntArrayRef kept, const char* op) {
+  ScalarType t = a.scalar_type();
+  // Narrow integers are summed in a wider type and wrap on the store, as sequential sums would.
+  Program p;
+  Value x = p.load(t), y = p.load(t);
+  p.store(p.reduce(ReduceOp::Sum, p.apply(ScalarOp::mul, x, y)), t);
+  Tensor result = new_tensor(kept, t, a.device(), op);
+  if (result.is_meta() || result.numel() == 0) return result;
+  DimVector sizes(kept);
+  sizes.push_back(a.size(-1));
+  if (sizes.back() == 0) {
+    fill_values(result, Scalar(0));
+    return result;
+  }
+  DimVector a_strides = broadcast_strides(a.sizes(), a.strides(), sizes), b_strides = broadcast_strides(b.sizes(), b.strides(), sizes),
+            c_strides(result.strides());
+  c_strides.push_back(0);
+  ArrayArg loads[] = {{a.impl()->data(), a_strides.data()}, {b.impl()->data(), b_strides.data()}};
+  ArrayArg stores[] = {{result.impl()->data(), c_strides.data()}};
+  CpuProgram(std::move(p)).run_reduction(sizes, uint64_t{1} << (sizes.size() - 1), loads, {}, stores);
+  return result;
+}
+
+}  // namespace
+
+namespace meaning {
+
+Tensor mm(const Tensor& self, const Tensor& mat2) {
+  check_matrix(self, 2, "mm", "self");
+  check_matrix(mat2, 2, "mm", "mat2");
+  check_shapes(self, mat2, "mm");
+  ScalarType t = same_dtype(self, mat2, "mm");
+  Tensor result = new_tensor({self.size(0), mat2.size(1)}, t, common_device({&self, &mat2}, "mm"), "mm");
+  if (!result.is_meta()) product_into(result, self, mat2, 1, 0);
+  return result;
+}
+
+Tensor bmm(const Tensor& self, const Tensor& mat2) {
+  check_matrix(self, 3, "bmm", "batch1");
+  check_matrix(mat2, 3, "bmm", "batch2");
+  FACULA_CHECK(self.size(0) == mat2.size(0), ShapeError, "bmm: Expected size for first two dimensions of batch2 tensor to be: [",
+               self.size(0), ", ", self.size(2), "] but got: [", mat2.size(0), ", ", mat2.size(1), "]. matmul broadcasts batches");
+  check_shapes(self, mat2, "bmm");
+  ScalarType t = same_dtype(self, mat2, "bmm");
+  Tensor result = new_tensor({self.size(0), self.size(1), mat2.size(2)}, t, common_device({&self, &mat2}, "bmm"), "bmm");
+  if (!result.is_meta()) product_into(result, self, mat2, 1, 0);
+  return result;
+}
+
+Tensor addmm(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta, const Scalar& alpha) {
+  check_matrix(mat1, 2, "addmm", "mat1");
+  check_matrix(mat2, 2, "addmm", "mat2");
+  check_shapes(mat1, mat2, "addmm");
+  return add_product(self, mat1, mat2, beta, alpha, DimVector{mat1.size(0), mat2.size(1)}, "addmm");
+}
+
+Tensor baddbmm(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta, const Scalar& alpha) {
+  check_matrix(batch1, 3, "baddbmm", "batch1");
+  check_matrix(batch2, 3, "baddbmm", "batch2");
+  FACULA_CHECK(batch1.size(0) == batch2.size(0), ShapeError, "baddbmm: batch1 has ", batch1.size(0), " matrices, batch2 has ", batch2.size(0));
+  check_shapes(batch1, batch2, "baddbmm");
+  return add_product(self, batch1, batch2, beta, alpha, DimVector{batch1.size(0), batch1.size(1), batch2.size(2)}, "baddbmm");
+}
+
+Tensor mv(const Tensor& self, const Tensor& vec) {
+  check_matrix(self, 2, "mv", "self");
+  check_matrix(vec, 1, "mv", "vec");
+  FACULA_CHECK(self.size(1) == vec.size(0), ShapeError, "mv: size mismatch, got input (", self.size(0), "x", self.size(1), "), vec (",
+               vec.size(0), ")");
+  same_dtype(self, vec, "mv");
+  common_device({&self, &vec}, "mv");
+  return dot_rows(self, vec, DimVector{self.size(0)}, "mv");
+}
+
+Tensor addmv(const Tensor& self, const Tensor& mat, const Tensor& vec, const Scalar& beta, const Scalar& alpha) {
+  Tensor product = facula::mv(mat, vec).mul(alpha);
+  return beta.is_zero() ? product : product.add(self.mul(beta));
+}
+
+Tensor dot(const Tensor& self, const Tensor& tensor) {
+  check_matrix(self, 1, "dot", "self");
+  check_matrix(tensor, 1, "dot", "tensor");
+  FACULA_CHECK(self.size(0) == tensor.size(0), ShapeError, "dot: inconsistent tensor size, expected tensor [", self.size(0), "] and src [",
+               tensor.size(0), "] to have the same number of elements");
+  same_dtype(self, tensor, "dot");
+  common_device({&self, &tensor}, "dot");
+  return dot_rows(self, tensor, DimVector{}, "dot");
+}
+
+Tensor vdot(const Tensor& self, const Tensor& other) { return facula::dot(self.is_complex() ? self.conj() : self, other); }
+
+Tensor matmul(const Tensor& self, const Tensor& other) {
+  int64_t ra = self.dim(), rb = other.dim();
+  FACULA_CHECK(ra > 0 && rb > 0, ShapeError, "matmul: both arguments to matmul need to be at least 1D, but they are ", ra, "D and ", rb,
+               "D. Use mul for numbers");
+  if (ra == 1 && rb == 1) return facula::dot(self, other);
+  if (ra == 2 && rb == 1) return facula::mv(self, other);
+  if (ra == 1 && rb == 2) return facula::mv(other.t(), self);
+  if (ra == 2 && rb == 2) return facula::mm(self, other);
+  if (ra == 1) return facula::matmul(self.unsqueeze(0), other).squeeze(-2);
+  if (rb == 1) return facula::matmul(self, other.unsqueeze(-1)).squeeze(-1);
+  check_shapes(self, other, "matmul");
+  ScalarType t = same_dtype(self, other, "matmul");
+  // One matrix on the right: all rows on the left are one tall matrix.
+  if (rb == 2) {
+    DimVector sizes(self.sizes());
+    sizes.back() = other.size(1);
+    return facula::mm(self.reshape({-1, self.size(-1)}), other).view(sizes);
+  }
+  // Batches broadcast through offsets: nothing is copied to expand it.
+  size_t ba = static_cast<size_t>(ra) - 2, bb = static_cast<size_t>(rb) - 2;
+  DimVector batch = broadcast_sizes(self.sizes().slice(0, ba), other.sizes().slice(0, bb), "matmul");
+  DimVector sizes(batch);
+  sizes.push_back(self.size(-2));
+  sizes.push_back(other.size(-1));
+  Tensor result = new_tensor(sizes, t, common_device({&self, &other}, "matmul"), "matmul");
+  if (result.is_meta() || result.numel() == 0) return result;
+  int64_t count = 1;
+  for (int64_t s : batch) count *= s;
+  auto offsets = [&](const Tensor& x, size_t rank) {
+    DimVector strides = broadcast_strides(x.sizes().slice(0, rank), x.strides().slice(0, rank), batch);
+    std::vector<int64_t> out(static_cast<size_t>(count));
+    for (int64_t i = 0; i < count; ++i) {
+      int64_t rest = i, offset = 0;
+      for (size_t d = batch.size(); d-- > 0; rest /= batch[d]) offset += rest % batch[d] * strides[d];
+      out[static_cast<size_t>(i)] = offset;
+    }
+    return out;
+  };
+  std::vector<int64_t> a_offsets = offsets(self, ba), b_offsets = offsets(other, bb);
+  MatmulArgs args;
+  args.dtype = t;
+  args.batch = count;
+  args.m = self.size(-2);
+  args.k = self.size(-1);
+  args.n = other.size(-1);
+  args.a = matrix_arg(self);
+  args.b = matrix_arg(other);
+  args.c = matrix_arg(result);
+  args.a.batch_offsets = a_offsets.data();
+  args.b.batch_offsets = b_offsets.data();
+  args.c.batch_stride = args.m * args.n;
+  call_kernel<void(const MatmulArgs&)>(OpId::mm, device_type(result), args);
+  return result;
+}
+
+Tensor inner(const Tensor& self, const Tensor& other) {
+  if (self.dim() == 0 || other.dim() == 0) return self.mul(other);
+  FACULA_CHECK(self.size(-1) == other.size(-1), ShapeError, "inner: the last dimension must match on both input tensors but got shapes ",
+               to_text(self.sizes()), " and ", to_text(other.sizes()));
+  return facula::tensordot(self, other, {-1}, {-1});
+}
+
+Tensor outer(const Tensor& self, const Tensor& vec2) {
+  check_matrix(self, 1, "outer", "self");
+  check_matrix(vec2, 1, "outer", "vec2");
+  return self.unsqueeze(1).mul(vec2);
+}
+
+Tensor tensordot(const Tensor& self, const Tensor& other, IntArrayRef dims_self, IntArrayRef dims_other) {
+  FACULA_CHECK(dims_self.size() == dims_other.size(), ShapeError, "tensordot: both dimension lists should have same length, got ",
+               to_text(dims_self), " and ", to_text(dims_other));
+  DimVector da = wrap_dims(dims_self, self.dim(), "tensordot"), db = wrap_dims(dims_other, other.dim(), "tensordot");
+  Tensor a = self, b = other;
+  for (size_t i = 0; i < da.size(); ++i) {
+    int64_t x = self.size(da[i]), y = other.size(db[i]);
+    if (x == y) continue;
+    // A size of one stretches: the other side is summed.
+    FACULA_CHECK(x == 1 || y == 1, ShapeError, "tensordot: contracted dimensions need to match, but first has size ", x, " in dim ", da[i],
+                 " and second has size ", y, " in dim ", db[i]);
+    if (y == 1) a = a.sum({da[i]}, true);
+    else b = b.sum({db[i]}, true);
+  }
+  auto split = [](const Tensor& t, const DimVector& contracted, bool contracted_last, DimVector& free_sizes, int64_t& k) {
+    DimVector order;
+    k = 1;
+    for (int64_t d : contracted) k *= t.size(d);
+    auto free_dims = [&] {
+      for (int64_t d = 0; d < t.dim(); ++d)
+        if (std::find(contracted.begin(), contracted.end(), d) == contracted.end()) {
+          order.push_back(d);
+          free_sizes.push_back(t.size(d));
+        }
+    };
+    if (contracted_last) free_dims();
+    for (int64_t d : contracted) order.push_back(d);
+    if (!contracted_last) free_dims();
+    int64_t rest = 1;
+    for (int64_t s : free_sizes) rest *= s;
+    Tensor p = t.permute(order);
+    return contracted_last ? p.reshape({rest, k}) : p.reshape({k, rest});
+  };
+  DimVector sizes;
+  int64_t k = 1;
+  Tensor left = split(a, da, true, sizes, k);
+  DimVector right_sizes;
+  Tensor right = split(b, db, false, right_sizes, k);
+  for (int64_t s : right_sizes) sizes.push_back(s);
+  return facula::mm(left, right).reshape(sizes);
+}
+
+Tensor kron(const Tensor& self, const Tensor& other) {
+  int64_t rank = std::max(self.dim(), other.dim());
+  DimVector a, b, sizes;
+  for (int64_t d = 0; d < rank; ++d) {
+    int64_t x = d < rank - self.dim() ? 1 : self.size(d - (rank - self.dim()));
+    int64_t y = d < rank - other.dim() ? 1 : other.size(d - (rank - other.dim()));
+    a.push_back(x);
+    a.push_back(1);
+    b.push_back(1);
+    b.push_back(y);
+    sizes.push_back(x * y);
+  }
+  return self.reshape(a).mul(other.reshape(b)).reshape(sizes);
+}
+
+Tensor linear(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias) {
+  FACULA_CHECK(weight.dim() == 2 || weight.dim() == 1, ShapeError, "linear: weight must have 1 or 2 dimensions, got shape ", to_text(weight.sizes()));
+  FACULA_CHECK(input.dim() >= 1 && input.size(-1) == weight.size(-1), ShapeError, "linear: input of shape ", to_text(input.sizes()),
+               " needs a last dimension of ", weight.size(-1), ", the in_features of weight ", to_text(weight.sizes()));
+  if (weight.dim() == 1) {
+    Tensor product = facula::matmul(input, weight);
+    return bias && bias->defined() ? product.add(*bias) : product;
+  }
+  bool has_bias = bias && bias->defined();
+  DimVector sizes(input.sizes());
+  sizes.back() = weight.size(0);
+  Tensor rows = input.dim() == 2 ? input : input.reshape({-1, input.size(-1)});
+  Tensor product = has_bias && bias->dim() <= 1 ? facula::addmm(*bias, rows, weight.t()) : facula::mm(rows, weight.t());
+  Tensor result = input.dim() == 2 ? product : product.view(sizes);
+  return has_bias && bias->dim() > 1 ? result.add(*bias) : result;
+}
+
+Tensor cross(const Tensor& self, const Tensor& other, std::optional<int64_t> dim) {
+  DimVector sizes = broadcast_sizes(self.sizes(), other.sizes(), "cross");
+  int64_t d = -1;
+  if (dim) {
+    d = wrap_dim(*dim, static_cast<int64_t>(sizes.size()), "cross");
+  } else {
+    for (size_t i = 0; i < sizes.size() && d < 0; ++i)
+      if (sizes[i] == 3) d = static_cast<int64_t>(i);
+  }
+  FACULA_CHECK(d >= 0 && sizes[static_cast<size_t>(d)] == 3, ShapeError, "cross: inputs dimension ", d, " must have length 3, shapes are ",
+               to_text(self.sizes()), " and ", to_text(other.sizes()));
+  Tensor a = self.expand(sizes), b = other.expand(sizes);
+  auto part = [&](const Tensor& t, int64_t i) { return t.select(d, i); };
+  auto minor = [&](int64_t i, int64_t j) { return part(a, i).mul(part(b, j)).sub(part(a, j).mul(part(b, i))); };
+  return facula::stack({minor(1, 2), minor(2, 0), minor(0, 1)}, d);
+}
+
+Tensor _int_mm(const Tensor& self, const Tensor& mat2) {
+  check_matrix(self, 2, "_int_mm", "self");
+  check_matrix(mat2, 2, "_int_mm", "mat2");
+  check_shapes(self, mat2, "_int_mm");
+  FACULA_CHECK(self.scalar_type() == kChar && mat2.scalar_type() == kChar, DTypeError, "_int_mm: expected self and mat2 to be int8, got ",
+               toString(self.scalar_type()), " and ", toString(mat2.scalar_type()));
+  Tensor result = new_tensor({self.size(0), mat2.size(1)}, kInt, common_device({&self, &mat2}, "_int_mm"), "_int_mm");
+  if (result.is_meta()) return result;
+  if (self.size(1) == 0) {
+    fill_values(result, Scalar(0));
+    return result;
+  }
+  Tensor a = as_contiguous(self), b = as_contiguous(mat2);
+  MatmulArgs args;
+  args.dtype = kChar;
+  args.m = a.size(0);
+  args.k = a.size(1);
+  args.n = b.size(1);
+  args.a = matrix_arg(a);
+  args.b = matrix_arg(b);
+  args.c = matrix_arg(result);
+  call_kernel<void(const MatmulArgs&)>(OpId::_int_mm, device_type(result), args);
+  return result;
+}
+
+}  // namespace meaning
+}  // namespace facula

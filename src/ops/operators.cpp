@@ -1,0 +1,78 @@
+// C++ operators on tensors, and assignment through a temporary. Each is a call of the op of that name.
+#include "ops/common.h"
+
+namespace facula {
+
+Tensor& Tensor::operator=(const Tensor& other) && {
+  copy_(other);
+  return *this;
+}
+Tensor& Tensor::operator=(Tensor&& other) && {
+  copy_(other);
+  return *this;
+}
+Tensor& Tensor::operator=(const Scalar& value) && {
+  fill_(value);
+  return *this;
+}
+
+Tensor Tensor::operator-() const { return neg(); }
+Tensor Tensor::operator~() const { return bitwise_not(); }
+
+#define FACULA_COMPOUND(symbol, op)                                                     \
+  Tensor& Tensor::operator symbol(const Tensor& other) { return op(other); }            \
+  Tensor& Tensor::operator symbol(const Scalar& other) { return op(other); }
+FACULA_COMPOUND(+=, add_)
+FACULA_COMPOUND(-=, sub_)
+FACULA_COMPOUND(*=, mul_)
+FACULA_COMPOUND(/=, div_)
+#undef FACULA_COMPOUND
+Tensor& Tensor::operator&=(const Tensor& other) { return bitwise_and_(other); }
+Tensor& Tensor::operator|=(const Tensor& other) { return bitwise_or_(other); }
+Tensor& Tensor::operator^=(const Tensor& other) { return bitwise_xor_(other); }
+
+// A number on the left of a non-commutative op becomes a zero-dim tensor that promotes as a number would.
+namespace {
+Tensor number_like(const Scalar& value, const Tensor& like) {
+  ScalarType t = value.isComplex()          ? toComplexType(get_default_dtype())
+                 : value.isFloatingPoint()  ? get_default_dtype()
+                 : value.isBoolean()        ? ScalarType::Bool
+                                            : ScalarType::Long;
+  Tensor r = new_tensor({}, t, like.device().is_meta() ? like.device() : Device(kCPU));
+  fill_values(r, value);
+  return r;
+}
+}  // namespace
+
+#define FACULA_OPERATOR(symbol, op)                                                           \
+  Tensor operator symbol(const Tensor& a, const Tensor& b) { return a.op(b); }                \
+  Tensor operator symbol(const Tensor& a, const Scalar& b) { return a.op(b); }
+#define FACULA_COMMUTATIVE(symbol, op)  \
+  FACULA_OPERATOR(symbol, op)           \
+  Tensor operator symbol(const Scalar& a, const Tensor& b) { return b.op(a); }
+#define FACULA_ORDERED(symbol, op) \
+  FACULA_OPERATOR(symbol, op)      \
+  Tensor operator symbol(const Scalar& a, const Tensor& b) { return number_like(a, b).op(b); }
+#define FACULA_MIRRORED(symbol, op, mirrored) \
+  FACULA_OPERATOR(symbol, op)                 \
+  Tensor operator symbol(const Scalar& a, const Tensor& b) { return b.mirrored(a); }
+
+FACULA_COMMUTATIVE(+, add)
+FACULA_OPERATOR(-, sub)
+Tensor operator-(const Scalar& a, const Tensor& b) { return facula::rsub(b, a); }
+FACULA_COMMUTATIVE(*, mul)
+FACULA_ORDERED(/, div)
+FACULA_ORDERED(%, remainder)
+FACULA_COMMUTATIVE(&, bitwise_and)
+FACULA_COMMUTATIVE(|, bitwise_or)
+FACULA_COMMUTATIVE(^, bitwise_xor)
+FACULA_COMMUTATIVE(==, eq)
+FACULA_COMMUTATIVE(!=, ne)
+FACULA_MIRRORED(<, lt, gt)
+FACULA_MIRRORED(<=, le, ge)
+FACULA_MIRRORED(>, gt, lt)
+FACULA_MIRRORED(>=, ge, le)
+FACULA_ORDERED(<<, bitwise_left_shift)
+FACULA_ORDERED(>>, bitwise_right_shift)
+
+}  // namespace facula

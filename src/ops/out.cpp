@@ -1,0 +1,124 @@
+#include "ops/out.h"
+
+#include "core/shape.h"
+#include "core/tensor_impl.h"
+#include "ops/common.h"
+
+namespace facula {
+
+Tensor new_tensor(IntArrayRef sizes, ScalarType dtype, Device device, const char* op) {
+  FACULA_CHECK(dtype != ScalarType::Undefined, DTypeError, op, ": the dtype is undefined");
+  int64_t numel = checked_numel(sizes, elementSize(dtype), op);
+  auto impl = intrusive_ptr<TensorImpl>::adopt(
+      new TensorImpl(StorageImpl::allocate(static_cast<size_t>(numel) * elementSize(dtype), device, op), dtype, device));
+  impl->set_contiguous(sizes);
+  return Tensor(std::move(impl));
+}
+
+Tensor new_tensor_strided(IntArrayRef sizes, IntArrayRef strides, ScalarType dtype, Device device, const char* op) {
+  checked_numel(sizes, elementSize(dtype), op);
+  int64_t extent = storage_extent(sizes, strides, 0);
+  int64_t one[] = {extent};
+  checked_numel(one, elementSize(dtype), op);
+  auto impl = intrusive_ptr<TensorImpl>::adopt(
+      new TensorImpl(StorageImpl::allocate(static_cast<size_t>(extent) * elementSize(dtype), device, op), dtype, device));
+  impl->set_geometry(sizes, strides, 0);
+  return Tensor(std::move(impl));
+}
+
+Tensor view_of(const Tensor& base, IntArrayRef sizes, IntArrayRef strides, int64_t storage_offset) {
+  const TensorImpl* b = base.impl();
+  auto impl = intrusive_ptr<TensorImpl>::adopt(new TensorImpl(b->storage, b->dtype, b->device));
+  impl->set_geometry(sizes, strides, storage_offset);
+  return Tensor(std::move(impl));
+}
+
+namespace {
+
+void join_device(std::optional<Device>& device, bool& from_scalar, const Tensor& t, const char* op) {
+  if (!t.defined()) return;
+  Device d = t.impl()->device;
+  bool scalar = t.impl()->dim() == 0 && d.is_cpu();
+  if (!device || (from_scalar && !scalar)) {
+    device = d;
+    from_scalar = scalar;
+    return;
+  }
+  FACULA_CHECK(scalar || *device == d, DeviceError, op, ": Expected all tensors to be on the same device, but found at least two devices, ",
+               device->str(), " and ", d.str(), "! Move them to one with .to(device)");
+}
+
+}  // namespace
+
+Device common_device(std::initializer_list<const Tensor*> tensors, const char* op) {
+  std::optional<Device> device;
+  bool from_scalar = false;
+  for (const Tensor* t : tensors)
+    if (t) join_device(device, from_scalar, *t, op);
+  return device.value_or(Device(kCPU));
+}
+
+Device common_device(TensorList tensors, const char* op) {
+  std::optional<Device> device;
+  bool from_scalar = false;
+  for (const Tensor& t : tensors) join_device(device, from_scalar, t, op);
+  return device.value_or(Device(kCPU));
+}
+
+Tensor Out::prepare(IntArrayRef sizes, ScalarType dtype, Device device, const char* op, const DimVector* strides) const {
+  if (mode_ == Mode::Fresh)
+    return strides ? new_tensor_strided(sizes, *strides, dtype, device, op) : new_tensor(sizes, dtype, device, op);
+  const Tensor& target = *target_;
+  FACULA_CHECK(target.defined(), ValueError, op, ": the output tensor is undefined; create it with empty({0}) first");
+  TensorImpl* t = target.impl();
+  FACULA_CHECK(t->device == device, DeviceError, op, ": Expected out tensor to be on device ", device.str(), ", but got ",
+               t->device.str(), " instead");
+  FACULA_CHECK(canCast(dtype, t->dtype), DTypeError, op, ": result type ", toString(dtype),
+               " can't be cast to the desired output type ", toString(t->dtype),
+               mode_ == Mode::InPlace ? ". Convert the tensor first, or use the form that is not in place"
+                                      : ". Use an out tensor of the result's dtype");
+  bool same = IntArrayRef(t->sizes) == sizes;
+  if (mode_ == Mode::InPlace) {
+    FACULA_CHECK(same, ShapeError, op, ": output with shape ", to_text(t->sizes), " doesn't match the broadcast shape ",
+                 to_text(sizes), ". An in-place operation cannot change the shape of self; use the form that is not in place");
+  } else if (!same) {
+    target.resize_(sizes);
+  }
+  check_no_internal_overlap(target, op);
+  return target;
+}
+
+void Out::check_input(const Tensor& target, const Tensor& input, const char* op) const {
+  if (mode_ != Mode::Fresh && input.defined()) check_no_partial_overlap(target, input, op);
+}
+
+void Out::written(const Tensor& target) const {
+  if (mode_ != Mode::Fresh) target.impl()->storage->bump_version();
+}
+
+namespace meaning {
+
+Tensor& write_inplace(const Tensor& self, const Tensor& result, const char* op) {
+  Out out = Out::inplace(self);
+  Tensor target = out.prepare(result.sizes(), result.scalar_type(), result.device(), op);
+  copy_values(target, result);
+  out.written(target);
+  return *out.target();
+}
+
+Tensor& write_out(Tensor& out_tensor, const Tensor& result, const char* op) {
+  Out out = Out::given(out_tensor);
+  Tensor target = out.prepare(result.sizes(), result.scalar_type(), result.device(), op);
+  copy_values(target, result);
+  out.written(target);
+  return out_tensor;
+}
+
+Tensor& set_geometry(const Tensor& self, const Tensor& view) {
+  const TensorImpl* v = view.impl();
+  self.impl()->set_geometry(DimVector(v->sizes), DimVector(v->strides), v->storage_offset);
+  return const_cast<Tensor&>(self);
+}
+
+}  // namespace meaning
+}  // namespace facula

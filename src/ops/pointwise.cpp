@@ -1,0 +1,322 @@
+// From operands to a running program: promotion, broadcasting, layout of the result, cache of one-op programs.
+#include "ops/pointwise.h"
+
+#include "core/shape.h"
+#include "core/tensor_impl.h"
+#include "cpu/convert.h"
+#include "cpu/executor.h"
+#include "ops/common.h"
+
+#include <facula/core/error.h>
+
+#include <cstring>
+#include <mutex>
+#include <unordered_map>
+
+namespace facula {
+namespace {
+
+// Promotion looks at three classes of operands apart: tensors with dims, zero-dim tensors, numbers.
+struct PromotionState {
+  ScalarType with_dims = ScalarType::Undefined, zero_dim = ScalarType::Undefined, number = ScalarType::Undefined;
+};
+
+ScalarType promote(ScalarType a, ScalarType b, const char* op) {
+  if (a == ScalarType::Undefined) return b;
+  if (b == ScalarType::Undefined || a == b) return a;
+  ScalarType r = promoteTypes(a, b);
+  FACULA_CHECK(r != ScalarType::Undefined, DTypeError, op, ": Promotion of ", toString(a), " and ", toString(b),
+               " is not supported; convert one of them with .to(dtype) first");
+  return r;
+}
+
+int category(ScalarType t) {
+  if (isComplexType(t)) return 3;
+  if (isFloatingType(t)) return 2;
+  return t == ScalarType::Bool ? 0 : 1;
+}
+
+// A lower class decides only when its category (bool < int < float < complex) is higher.
+ScalarType combine(ScalarType higher, ScalarType lower, const char* op) {
+  if (higher == ScalarType::Undefined) return lower;
+  if (lower == ScalarType::Undefined) return higher;
+  return category(lower) > category(higher) ? promote(higher, lower, op) : higher;
+}
+
+ScalarType number_type(const Scalar& s) {
+  switch (s.tag()) {
+    case Scalar::Tag::Bool: return ScalarType::Bool;
+    case Scalar::Tag::Int:
+    case Scalar::Tag::UInt: return ScalarType::Long;
+    case Scalar::Tag::Double: return get_default_dtype();
+    case Scalar::Tag::Complex: return toComplexType(get_default_dtype());
+  }
+  return ScalarType::Undefined;
+}
+
+}  // namespace
+
+ScalarType result_type(std::span<const Operand> operands, const char* op) {
+  PromotionState s;
+  for (const Operand& o : operands) {
+    if (o.is_tensor()) {
+      const TensorImpl* t = o.tensor().impl();
+      ScalarType& slot = t->dim() > 0 ? s.with_dims : s.zero_dim;
+      slot = slot == t->dtype ? slot : promote(slot, t->dtype, op);
+    } else {
+      s.number = promote(s.number, number_type(o.scalar()), op);
+    }
+  }
+  return combine(combine(s.with_dims, s.zero_dim, op), s.number, op);
+}
+
+namespace {
+
+constexpr size_t kMaxOperands = 4;
+
+// A cache of one-op programs. The key packs the op, the operand dtypes (Undefined for a number), and the two dtypes that
+// promotion decided.
+struct ProgramKey {
+  ScalarOp op;
+  ScalarType operands[3];
+  ScalarType common, result;
+  uint64_t packed() const {
+    uint64_t k = static_cast<uint64_t>(op);
+    for (ScalarType t : operands) k = k << 8 | static_cast<uint8_t>(t);
+    return (k << 8 | static_cast<uint8_t>(common)) << 8 | static_cast<uint8_t>(result);
+  }
+};
+
+CpuProgram make_program(const ProgramKey& key) {
+  Program p;
+  CType type = compute_type(key.common);
+  Value v[3];
+  int arity = info(key.op).arity;
+  for (int k = 0; k < arity; ++k) {
+    CType wanted = key.op == ScalarOp::where && k == 0 ? CType::B8 : type;
+    v[k] = key.operands[k] == ScalarType::Undefined ? p.param(wanted) : p.cast(p.load(key.operands[k]), wanted);
+  }
+  Value r = arity == 1 ? p.apply(key.op, v[0]) : arity == 2 ? p.apply(key.op, v[0], v[1]) : p.apply(key.op, v[0], v[1], v[2]);
+  p.store(r, key.result);
+  return CpuProgram(std::move(p));
+}
+
+const CpuProgram& cached_program(const ProgramKey& key) {
+  struct Entry {
+    uint64_t key = UINT64_MAX;
+    const CpuProgram* program = nullptr;
+  };
+  thread_local Entry recent[256];
+  uint64_t packed = key.packed();
+  Entry& entry = recent[(packed * 0x9e3779b97f4a7c15ULL) >> 56];
+  if (entry.key == packed) [[likely]] return *entry.program;
+  static std::mutex mutex;
+  // Never destroyed: other threads may still run when static objects go.
+  static auto* programs = new std::unordered_map<uint64_t, std::unique_ptr<CpuProgram>>;
+  std::lock_guard lock(mutex);
+  auto& slot = (*programs)[packed];
+  if (!slot) slot = std::make_unique<CpuProgram>(make_program(key));
+  entry = {packed, slot.get()};
+  return *slot;
+}
+
+// The strides of a fresh result: the memory order of the first operand that has the full shape and is dense in another
+// order than row-major.
+std::optional<DimVector> result_strides(std::span<const Tensor* const> tensors, IntArrayRef sizes) {
+  for (const Tensor* t : tensors) {
+    const TensorImpl* i = t->impl();
+    if (i->dim() < 2 || !(IntArrayRef(i->sizes) == sizes)) continue;
+    if (i->contiguous) return std::nullopt;
+    if (is_non_overlapping_and_dense(i->sizes, i->strides)) return DimVector(i->strides);
+    return preserved_strides(i->sizes, i->strides);
+  }
+  return std::nullopt;
+}
+
+bool is_integer_division(ScalarOp op, CType type) {
+  bool division = op == ScalarOp::div_floor || op == ScalarOp::div_trunc || op == ScalarOp::remainder || op == ScalarOp::fmod;
+  return division && (type == CType::I32 || type == CType::I64 || type == CType::U64);
+}
+
+bool has_zero(const Tensor& t) {
+  if (t.is_meta() || t.numel() == 0) return false;
+  Tensor zeros = pointwise(ScalarOp::eq, {t, Scalar(0)}, Out::fresh());
+  return std::memchr(zeros.impl()->storage->data(), 1, zeros.impl()->storage->nbytes()) != nullptr;
+}
+
+void check_divisor(const Operand& divisor, const char* name) {
+  bool zero = divisor.is_tensor() ? has_zero(divisor.tensor()) : divisor.scalar().is_zero();
+  FACULA_CHECK(!zero, ValueError, name, ": ZeroDivisionError: integer division by zero. Mask the zeros of the divisor first, or divide as floats");
+}
+
+// Runs on arrays whose geometry is settled. Loads and the target have the sizes or broadcast to them.
+void execute(const CpuProgram& program, std::span<const Tensor* const> loads, const ParamValue* params, size_t param_count,
+             std::span<const Tensor> targets, IntArrayRef sizes) {
+  const TensorImpl* first = targets[0].impl();
+  bool flat = true;
+  for (const Tensor& t : targets) flat &= t.impl()->contiguous;
+  for (const Tensor* t : loads) flat &= t->impl()->contiguous && t->impl()->numel == first->numel && t->impl()->dim() == first->dim();
+  constexpr size_t kMaxArrays = 32;
+  FACULA_CHECK(loads.size() + targets.size() <= kMaxArrays, NotSupportedError, "a program may use at most ", kMaxArrays, " arrays");
+  if (flat) {
+    const void* in[kMaxArrays];
+    void* out[kMaxArrays];
+    for (size_t k = 0; k < loads.size(); ++k) in[k] = loads[k]->impl()->data();
+    for (size_t k = 0; k < targets.size(); ++k) out[k] = targets[k].impl()->data();
+    return program.run_contiguous(first->numel, in, params, out);
+  }
+  DimVector strides[kMaxArrays];
+  ArrayArg in[kMaxArrays], out[kMaxArrays];
+  for (size_t k = 0; k < loads.size(); ++k) {
+    const TensorImpl* t = loads[k]->impl();
+    strides[k] = broadcast_strides(t->sizes, t->strides, sizes);
+    in[k] = {t->data(), strides[k].data()};
+  }
+  for (size_t k = 0; k < targets.size(); ++k) out[k] = {targets[k].impl()->data(), targets[k].impl()->strides.data()};
+  program.run(sizes, {in, loads.size()}, {params, param_count}, {out, targets.size()});
+}
+
+}  // namespace
+
+Tensor pointwise(ScalarOp op, std::initializer_list<Operand> operands, const Out& out, const char* name) {
+  const ScalarOpInfo& op_info = info(op);
+  if (!name) name = op_info.name;
+  FACULA_INTERNAL_CHECK(operands.size() == op_info.arity);
+
+  const Tensor* tensors[kMaxOperands];
+  ParamValue params[kMaxOperands];
+  size_t tensor_count = 0, param_count = 0;
+  for (const Operand& o : operands) {
+    if (!o.is_tensor()) continue;
+    FACULA_CHECK(o.tensor().defined(), ValueError, name, ": an operand is an undefined tensor; assign a tensor to it first");
+    tensors[tensor_count++] = &o.tensor();
+  }
+  FACULA_INTERNAL_CHECK(tensor_count > 0);
+
+  // Dtypes. The condition of `where` takes no part in promotion.
+  std::span<const Operand> all(operands.begin(), operands.size());
+  std::span<const Operand> promoted = op == ScalarOp::where ? all.subspan(1) : all;
+  ScalarType common = result_type(promoted, name);
+  if (op_info.promotion == Promotion::IntToFloat) common = float_if_integral(common);
+  CType type = compute_type(common);
+  FACULA_CHECK(op_info.exists_for(type), DTypeError, name, ": \"", op_info.name, "\" not implemented for '", toString(common),
+               "'. Convert the operands with .to(dtype) first");
+  ScalarType result = common;
+  switch (op_info.result) {
+    case ResultKind::Bool: result = ScalarType::Bool; break;
+    case ResultKind::RealOf: result = toRealValueType(common); break;
+    case ResultKind::ComplexOf: result = toComplexType(common); break;
+    case ResultKind::Same: break;
+  }
+
+  // Shape and device.
+  const TensorImpl* first = tensors[0]->impl();
+  Device device = first->device;
+  bool same_geometry = true;
+  for (size_t k = 1; k < tensor_count; ++k) {
+    const TensorImpl* t = tensors[k]->impl();
+    same_geometry &= IntArrayRef(t->sizes) == IntArrayRef(first->sizes);
+    if (t->device != device) [[unlikely]] {
+      device = tensor_count == 2   ? common_device({tensors[0], tensors[1]}, name)
+               : tensor_count == 3 ? common_device({tensors[0], tensors[1], tensors[2]}, name)
+                                   : device;
+    }
+  }
+  DimVector sizes(first->sizes);
+  if (!same_geometry)
+    for (size_t k = 1; k < tensor_count; ++k) sizes = broadcast_sizes(sizes, tensors[k]->impl()->sizes, name);
+
+  std::optional<DimVector> strides;
+  if (out.is_fresh()) strides = result_strides({tensors, tensor_count}, sizes);
+  if (is_integer_division(op, type)) check_divisor(operands.begin()[1], name);
+
+  ProgramKey key{op, {ScalarType::Undefined, ScalarType::Undefined, ScalarType::Undefined}, common, result};
+  for (size_t k = 0; k < operands.size(); ++k) {
+    const Operand& o = operands.begin()[k];
+    CType wanted = op == ScalarOp::where && k == 0 ? CType::B8 : type;
+    if (o.is_tensor()) key.operands[k] = o.tensor().impl()->dtype;
+    else params[param_count++] = param_value(o.scalar(), wanted);
+  }
+
+  Tensor target = out.prepare(sizes, result, device, name, strides ? &*strides : nullptr);
+  for (size_t k = 0; k < tensor_count; ++k) out.check_input(target, *tensors[k], name);
+  if (!out.is_fresh()) key.result = target.impl()->dtype;
+  if (!device.is_meta()) execute(cached_program(key), {tensors, tensor_count}, params, param_count, {&target, 1}, sizes);
+  out.written(target);
+  return target;
+}
+
+namespace {
+
+std::vector<ParamValue> param_values(const Program& program, std::span<const Scalar> params, const char* op) {
+  FACULA_CHECK(params.size() == program.params().size(), ValueError, op, ": the program takes ", program.params().size(),
+               " parameters, got ", params.size());
+  std::vector<ParamValue> values(params.size());
+  for (size_t k = 0; k < params.size(); ++k) values[k] = param_value(params[k], program.params()[k]);
+  return values;
+}
+
+void check_loads(const Program& program, std::span<const Tensor> loads, const char* op) {
+  FACULA_CHECK(loads.size() == program.loads().size(), ValueError, op, ": the program loads ", program.loads().size(),
+               " tensors, got ", loads.size());
+  for (size_t k = 0; k < loads.size(); ++k)
+    FACULA_CHECK(loads[k].scalar_type() == program.loads()[k], DTypeError, op, ": load ", k, " of the program is ",
+                 toString(program.loads()[k]), ", the tensor is ", toString(loads[k].scalar_type()));
+}
+
+// Programs of compound ops and of fused code, kept by what they are.
+const CpuProgram& cached_program(const Program& program) {
+  static std::mutex mutex;
+  static auto* programs = new std::unordered_multimap<size_t, std::unique_ptr<CpuProgram>>;
+  size_t hash = program.hash();
+  std::lock_guard lock(mutex);
+  auto [begin, end] = programs->equal_range(hash);
+  for (auto it = begin; it != end; ++it)
+    if (it->second->program() == program) return *it->second;
+  return *programs->emplace(hash, std::make_unique<CpuProgram>(program))->second;
+}
+
+}  // namespace
+
+void run_program_into(const Program& program, std::span<const Tensor> loads, std::span<const Scalar> params,
+                      std::span<const Tensor> stores, const char* op) {
+  check_loads(program, loads, op);
+  FACULA_CHECK(stores.size() == program.stores().size() && !stores.empty(), ValueError, op, ": the program stores ",
+               program.stores().size(), " tensors, got ", stores.size());
+  std::vector<ParamValue> values = param_values(program, params, op);
+  if (stores[0].is_meta()) return;
+  std::vector<const Tensor*> pointers;
+  for (const Tensor& t : loads) pointers.push_back(&t);
+  execute(cached_program(program), pointers, values.data(), values.size(), stores, sizes_of(stores[0]));
+}
+
+Tensor run_program(const Program& program, std::initializer_list<Tensor> loads, std::span<const Scalar> params,
+                   const Out& out, const char* op) {
+  FACULA_INTERNAL_CHECK(program.stores().size() == 1 && loads.size() > 0);
+  std::span<const Tensor> tensors(loads.begin(), loads.size());
+  check_loads(program, tensors, op);
+  DimVector sizes(sizes_of(tensors[0]));
+  for (const Tensor& t : tensors.subspan(1)) sizes = broadcast_sizes(sizes, sizes_of(t), op);
+  Device device = common_device(TensorList(tensors.data(), tensors.size()), op);
+  std::vector<const Tensor*> pointers;
+  for (const Tensor& t : tensors) pointers.push_back(&t);
+  std::optional<DimVector> strides;
+  if (out.is_fresh()) strides = result_strides(pointers, sizes);
+  Tensor target = out.prepare(sizes, program.stores()[0].dtype, device, op, strides ? &*strides : nullptr);
+  for (const Tensor& t : tensors) out.check_input(target, t, op);
+  if (!device.is_meta()) {
+    std::vector<ParamValue> values = param_values(program, params, op);
+    if (target.scalar_type() == program.stores()[0].dtype) {
+      execute(cached_program(program), pointers, values.data(), values.size(), {&target, 1}, sizes);
+    } else {
+      // The user's out has another dtype: the same program with that store.
+      Tensor plain = new_tensor(sizes, program.stores()[0].dtype, device, op);
+      execute(cached_program(program), pointers, values.data(), values.size(), {&plain, 1}, sizes);
+      copy_values(target, plain);
+    }
+  }
+  out.written(target);
+  return target;
+}
+
+}  // namespace facula

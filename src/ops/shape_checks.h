@@ -1,0 +1,29 @@
+// Small helpers of the shape and creation meanings: access with a check, normal forms of devices. No op is defined here.
+#pragma once
+
+#include "ops/common.h"
+
+namespace facula {
+
+inline const TensorImpl& impl_of(const Tensor& t, const char* op) {
+  FACULA_CHECK(t.defined(), ValueError, op,
+               ": this tensor is undefined (a default-constructed Tensor); assign a tensor to it first");
+  return *t.impl();
+}
+
+inline size_t usize(int64_t i) { return static_cast<size_t>(i); }
+
+// There is one cpu and one meta device: "cpu:0" is "cpu".
+inline Device plain_device(Device device) { return device.is_cuda() ? device : Device(device.type()); }
+
+// Product of the sizes of the dims in [first, last).
+inline int64_t count_between(IntArrayRef sizes, size_t first, size_t last) {
+  int64_t count = 1;
+  for (size_t i = first; i < last; ++i) count *= sizes[i];
+  return count;
+}
+
+// A number that stands for an element of `dtype` must fit it: refuses what a conversion would change beyond rounding.
+void check_fits(const Scalar& value, ScalarType dtype, const char* op);
+
+}  // namespace facula

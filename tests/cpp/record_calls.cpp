@@ -1,0 +1,121 @@
+// Calls of an op with the arguments of a case, and with those arguments changed.
+#include "cpp/record_calls.h"
+
+#include "cpp/record_values.h"
+
+#include <stdexcept>
+#include <type_traits>
+
+namespace facula::testing {
+namespace {
+
+MemoryFormat memory_format(const std::string& name) {
+  if (name == "contiguous") return MemoryFormat::Contiguous;
+  if (name == "channels_last") return MemoryFormat::ChannelsLast;
+  if (name == "channels_last_3d") return MemoryFormat::ChannelsLast3d;
+  if (name == "preserve") return MemoryFormat::Preserve;
+  throw std::runtime_error("unknown memory format " + name);
+}
+
+// Lists are ambiguous when empty or without holes, so the type in the op book decides.
+BoxedValue box_value(const CaseValue& value, std::string_view type) {
+  const bool optional_list = type.starts_with("Tensor?[");
+  const bool tensor_list = type.starts_with("Tensor[");
+  struct Box {
+    bool optional_list;
+    bool tensor_list;
+    BoxedValue operator()(std::monostate) const { return {}; }
+    BoxedValue operator()(const CaseTensor& x) const { return make_tensor(x); }
+    BoxedValue operator()(int64_t x) const { return x; }
+    BoxedValue operator()(double x) const { return x; }
+    BoxedValue operator()(bool x) const { return x; }
+    BoxedValue operator()(std::complex<double> x) const { return Scalar(complex<double>(x.real(), x.imag())); }
+    BoxedValue operator()(const std::string& x) const { return x; }
+    BoxedValue operator()(const std::vector<int64_t>& x) const {
+      if (x.empty() && tensor_list) return std::vector<Tensor>();
+      if (x.empty() && optional_list) return std::vector<std::optional<Tensor>>();
+      return x;
+    }
+    BoxedValue operator()(const std::vector<double>&) const {
+      throw std::runtime_error("no op takes a list of floats");
+    }
+    BoxedValue operator()(const std::vector<bool>&) const { throw std::runtime_error("no op takes a list of bools"); }
+    BoxedValue operator()(const std::vector<CaseTensor>& x) const {
+      std::vector<Tensor> tensors;
+      for (const CaseTensor& each : x) tensors.push_back(make_tensor(each));
+      if (!optional_list) return tensors;
+      return std::vector<std::optional<Tensor>>(tensors.begin(), tensors.end());
+    }
+    BoxedValue operator()(const std::vector<std::optional<CaseTensor>>& x) const {
+      std::vector<std::optional<Tensor>> tensors;
+      for (const auto& each : x) tensors.push_back(each ? std::optional<Tensor>(make_tensor(*each)) : std::nullopt);
+      return tensors;
+    }
+    BoxedValue operator()(CaseDType x) const { return scalar_type_of_code(x.code); }
+    BoxedValue operator()(const CaseDevice& x) const { return Device(x.name); }
+    BoxedValue operator()(const CaseMemoryFormat& x) const { return memory_format(x.name); }
+  };
+  return std::visit(Box{optional_list, tensor_list}, value);
+}
+
+// The arguments with `change` applied to every tensor.
+template <class Change>
+Arguments changed(const Arguments& args, Change change) {
+  Arguments out = args;
+  for (BoxedValue& value : out) {
+    if (auto* tensor = std::get_if<Tensor>(&value)) {
+      *tensor = change(*tensor);
+    } else if (auto* list = std::get_if<std::vector<Tensor>>(&value)) {
+      for (Tensor& each : *list) each = change(each);
+    } else if (auto* holes = std::get_if<std::vector<std::optional<Tensor>>>(&value)) {
+      for (auto& each : *holes)
+        if (each) each = change(*each);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+Arguments to_boxed(const Case& one, const BoxedOp& op) {
+  Arguments out;
+  for (size_t i = 0; i < one.args.size(); ++i) out.push_back(box_value(one.args[i], op.args.at(i).type));
+  return out;
+}
+
+Results call(const BoxedOp& op, const Arguments& args) {
+  Results out;
+  for (BoxedValue& value : op.call(args)) {
+    if (const auto* list = std::get_if<std::vector<Tensor>>(&value)) out.insert(out.end(), list->begin(), list->end());
+    else out.push_back(std::move(value));
+  }
+  return out;
+}
+
+Results call_plain(const Variants& variants, const Arguments& args) {
+  if (variants.function != nullptr) return call(*variants.function, args);
+  Arguments copied = args;
+  auto& self = std::get<Tensor>(copied.at(0));
+  if (!self.is_meta()) self = overlaps_itself(self) ? contiguous_copy(self) : strided_copy(self);
+  return call(*variants.inplace, copied);
+}
+
+std::vector<Tensor> tensors_of(const Arguments& args) {
+  std::vector<Tensor> out;
+  changed(args, [&](const Tensor& tensor) {
+    if (tensor.defined()) out.push_back(tensor);
+    return tensor;
+  });
+  return out;
+}
+
+Arguments all_contiguous(const Arguments& args) { return changed(args, contiguous_copy); }
+
+Arguments on_meta(const Arguments& args) {
+  return changed(args, [](const Tensor& tensor) {
+    return empty_strided(tensor.sizes(), tensor.strides(),
+                         TensorOptions().dtype(tensor.scalar_type()).device(Device(kMeta)));
+  });
+}
+
+}  // namespace facula::testing

@@ -1,0 +1,34 @@
+// Calls of an op with the arguments of a case, and with those arguments changed: contiguous, without data. Shared by
+// the record properties.
+#pragma once
+
+#include "cpp/boxed.h"
+#include "cpp/record_properties.h"
+#include "generated/boxed_calls.h"
+
+#include <string>
+#include <vector>
+
+namespace facula::testing {
+
+using Arguments = std::vector<BoxedValue>;
+using Results = std::vector<BoxedValue>;
+
+// The arguments of a case as the overload wants them.
+Arguments to_boxed(const Case& one, const BoxedOp& op);
+
+// Results, with lists of tensors opened up.
+Results call(const BoxedOp& op, const Arguments& args);
+
+// The op itself. Where only the in-place function exists, it runs on a copy of the first argument.
+Results call_plain(const Variants& variants, const Arguments& args);
+
+// The tensors among the arguments, those in lists included.
+std::vector<Tensor> tensors_of(const Arguments& args);
+
+Arguments all_contiguous(const Arguments& args);
+Arguments on_meta(const Arguments& args);
+
+std::vector<std::string> check_random(const Variants& variants, const Case& one, uint64_t seed);
+
+}  // namespace facula::testing

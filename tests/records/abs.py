@@ -1,0 +1,1 @@
+record("abs", np.abs, dtypes=NUMBERS + COMPLEX, result="real", samples=unary())

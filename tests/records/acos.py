@@ -1,0 +1,1 @@
+record("acos", np.arccos, dtypes=ALL, result="float", loose=2, samples=unary(low=-1, high=1))

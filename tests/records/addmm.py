@@ -1,0 +1,11 @@
+record("addmm", lambda x, a, b, beta=1, alpha=1: alpha * (a @ b) + (beta * x if beta else 0),
+       dtypes=FLOATS + COMPLEX + [int64], loose=60,
+       samples=[call(t(3, 4, **U), t(3, 5, **U), t(5, 4, **U)), call(t(4, **U), t(3, 5, **U), t(5, 4, **U)),
+                call(t(**U), t(3, 5, **U), t(5, 4, **U), beta=2, alpha=3),
+                call(t(40, 33, **U), t(40, 70, layout="transposed", **U), t(70, 33, **U), alpha=-1),
+                call(t(3, 4), t(3, 0), t(0, 4), beta=2),
+                call(v([[np.nan, 1.0]]), t(1, 3, **U), t(3, 2, **U), beta=0, only=WIDE_FLOATS),
+                call(t(3, 4, layout="transposed", **U), t(3, 5, **U), t(5, 4, **U), beta=0.5, alpha=0.25, only=FLOATS)],
+       errors=[error(call(t(3, 4), t(3, 5), t(4, 4)), ShapeError, "cannot be multiplied"),
+               error(call(t(2, 5), t(3, 5), t(5, 4)), ShapeError, "addmm"),
+               error(call(t(3, 4), t(3), t(3, 4)), ShapeError, "addmm")])

@@ -1,0 +1,10 @@
+record("cat", lambda tensors, dim=0: np.concatenate([x for x in tensors if x.shape != (0,)] or tensors, dim),
+       dtypes=EVERY, exact=True,
+       samples=[call([t(2, 3), t(4, 3)]), call([t(2, 3), t(2, 1), t(2, 2)], 1), call([t(3)]), call([t(2, 3), t(0, 3)]),
+                call([t(0), t(2, 3)]), call([t(5, 3, layout="transposed"), t(2, 3, layout="strided")]),
+                call([t(3, dtype=int32), t(2)]),
+                call([t(2, 3, 4, 5, layout="channels_last"), t(2, 1, 4, 5, layout="channels_last")], 1),
+                call([t(2, 3, 4), t(2, 3, 2)], -1), call([t(40, 70), t(40, 30)], 1)],
+       errors=[error(call([t(2, 3), t(2, 4)]), ShapeError, "Sizes of tensors must match"),
+               error(call([]), ValueError, "non-empty"), error(call([t(2), t()]), ShapeError, "cat"),
+               error(call([t(2), t(3)], 1), IndexError, DIM_OUT_OF_RANGE)])

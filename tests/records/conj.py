@@ -1,0 +1,1 @@
+record("conj", np.conj, dtypes=FLOATS + COMPLEX, samples=unary(), exact=True, inplace=False)

@@ -1,0 +1,11 @@
+def dropout_statistics(x, p, train):
+    if not train or p in (0.0, 1.0):
+        return statistics(low=0.0 if train and p == 1.0 else 1.0, high=0.0 if train and p == 1.0 else 1.0)
+    return statistics(low=0, high=1 / (1 - p) * 1.01, mean=1.0, std=(p / (1 - p)) ** 0.5, cdf=[(0.0, p)])
+
+
+record("dropout", lambda x, p, train: x.shape, dtypes=FLOATS, result="same", random=dropout_statistics,
+       samples=[call(v([1.0] * 20000), 0.5, True), call(v([1.0] * 20000), 0.25, True), call(v([1.0] * 90), 0.5, False),
+                call(v([1.0] * 90), 0.0, True), call(v([1.0] * 90), 1.0, True),
+                call(v([[1.0] * 100] * 90, layout="transposed"), 0.75, True)],
+       errors=[error(call(t(3), 1.5, True), ValueError, "dropout")])

@@ -1,0 +1,13 @@
+record("einsum", lambda equation, tensors, path=None: np.einsum(equation, *tensors), dtypes=WIDE_FLOATS + HALVES,
+       loose=60, rounds=2,
+       samples=[call("ij,jk->ik", [t(3, 5, **U), t(5, 4, **U)]),
+                call("bij,bjk->bik", [t(2, 3, 5, **U), t(2, 5, 4, **U)]), call("ij->ji", [t(3, 4)]),
+                call("ii->i", [t(4, 4)]), call("ii", [t(4, 4)]), call("ij->", [t(3, 4)]), call("i,j->ij", [t(3), t(4)]),
+                call("ij,kj", [t(3, 5, **U), t(4, 5, **U)]),
+                call("...ij,...jk->...ik", [t(2, 3, 4, **U), t(4, 5, **U)]),
+                call("bhid,bhjd->bhij", [t(2, 3, 4, 5, **U), t(2, 3, 6, 5, **U)]),
+                call("i,i->", [t(6, **U), t(6, **U)]),
+                call("ij,jk,kl->il", [t(3, 4, **U), t(4, 5, **U), t(5, 2, **U)], only=WIDE_FLOATS)],
+       errors=[error(call("ij,jk->ik", [t(3, 5), t(4, 4)]), ShapeError, "einsum"),
+               error(call("ij", [t(3)]), ShapeError, "einsum"), error(call("i,j->ij", [t(3)]), ValueError, "einsum"),
+               error(call("i->ii", [t(3)]), ValueError, "einsum")])

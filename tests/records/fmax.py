@@ -1,0 +1,1 @@
+record("fmax", np.fmax, dtypes=ALL, samples=binary(), exact=True)

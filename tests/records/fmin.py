@@ -1,0 +1,1 @@
+record("fmin", np.fmin, dtypes=ALL, samples=binary(), exact=True)

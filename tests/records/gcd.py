@@ -1,0 +1,1 @@
+record("gcd", np.gcd, dtypes=INTS, samples=binary(low=-60, high=60))

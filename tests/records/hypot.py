@@ -1,0 +1,1 @@
+record("hypot", np.hypot, dtypes=FLOATS, samples=binary())

@@ -1,0 +1,12 @@
+record("index", lambda x, indices: x[fancy(indices)], dtypes=MOVED, result="same", exact=True, meta=False,
+       samples=[call(t(5, 4), [ints(3, high=4)]), call(t(5, 4), [None, ints(3, high=3)]),
+                call(t(5, 4), [ints(3, low=-5, high=4), ints(3, high=3)]),
+                call(t(5, 4), [ints(2, 1, high=4), ints(3, high=3)]), call(t(5, 4), [mask(5, 4)]),
+                call(t(5, 4), [mask(5)]), call(t(5, 4, 3), [ints(2, high=4), None, ints(2, high=2)]),
+                call(t(5, 4, 3, layout="transposed"), [None, ints(2, 2, high=3)]), call(t(5, 4), [ints(0)]),
+                call(t(90, 80), [ints(70, high=89), ints(70, high=79)]), call(t(5, 4), [ints(3, high=4, dtype=int32)])],
+       errors=[error(call(t(5, 4), [index([5])]), IndexError, "out of bounds"),
+               error(call(t(5), [index([0]), index([0])]), IndexError, "too many indices"),
+               error(call(t(5, 4), [ints(2, high=3), ints(3, high=3)]), IndexError, "shape mismatch"),
+               error(call(t(5, 4), [t(3)]), IndexError, "indices"),
+               error(call(t(5, 4), [mask(4)]), IndexError, "mask")])

@@ -1,0 +1,10 @@
+record("index_select", lambda x, dim, index: np.take(x, index.reshape(-1), dim) if x.ndim else x, dtypes=MOVED,
+       result="same", exact=True,
+       samples=[call(t(5, 4), 0, ints(3, high=4)), call(t(5, 4), 1, ints(6, high=3)), call(t(5), 0, index(2)),
+                call(t(), 0, index([0])), call(t(5, 4), 0, ints(0)),
+                call(t(4, 5, 6, layout="transposed"), -1, ints(3, high=5)),
+                call(t(5, 4), 1, ints(3, high=3, dtype=int32)), call(t(300, 40), 0, ints(200, high=299))],
+       errors=[error(call(t(3, 4), 0, index([3])), IndexError, "out of"),
+               error(call(t(3, 4), 2, index([0])), IndexError, DIM_OUT_OF_RANGE),
+               error(call(t(3, 4), 0, t(2)), DTypeError, "index_select"),
+               error(call(t(3, 4), 0, index([[0]])), ShapeError, "index_select")])

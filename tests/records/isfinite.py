@@ -1,0 +1,1 @@
+record("isfinite", np.isfinite, dtypes=EVERY, result="bool", samples=unary())

@@ -1,0 +1,1 @@
+record("isinf", np.isinf, dtypes=EVERY, result="bool", samples=unary())

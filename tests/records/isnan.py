@@ -1,0 +1,1 @@
+record("isnan", np.isnan, dtypes=EVERY, result="bool", samples=unary())

@@ -1,0 +1,1 @@
+record("isneginf", lambda x: x == -np.inf, dtypes=ALL, result="bool", samples=unary())

@@ -1,0 +1,1 @@
+record("isposinf", lambda x: x == np.inf, dtypes=ALL, result="bool", samples=unary())

@@ -1,0 +1,2 @@
+record("log2", np.log2, dtypes=ALL, result="float",
+       samples=unary(low=0.01, high=50, extra=[call(t(300, low=0.99, high=1.01))]))

@@ -1,0 +1,1 @@
+record("logaddexp", np.logaddexp, dtypes=FLOATS, samples=binary(), loose=2)

@@ -1,0 +1,1 @@
+record("logaddexp2", np.logaddexp2, dtypes=FLOATS, samples=binary(), loose=2)

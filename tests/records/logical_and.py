@@ -1,0 +1,1 @@
+record("logical_and", np.logical_and, dtypes=ALL, result="bool", samples=binary())

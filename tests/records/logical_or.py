@@ -1,0 +1,1 @@
+record("logical_or", np.logical_or, dtypes=ALL, result="bool", samples=binary())

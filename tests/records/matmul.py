@@ -1,0 +1,12 @@
+record("matmul", np.matmul, dtypes=FLOATS + COMPLEX + [int64, int32], loose=60,
+       samples=[call(t(5, **U), t(5, **U)), call(t(3, 5, **U), t(5, **U)), call(t(5, **U), t(5, 4, **U)),
+                call(t(3, 5, **U), t(5, 4, **U)), call(t(2, 3, 5, **U), t(5, 4, **U)),
+                call(t(2, 3, 5, **U), t(2, 5, 4, **U)), call(t(2, 1, 3, 5, **U), t(3, 5, 4, **U)),
+                call(t(5, **U), t(2, 5, 4, **U)), call(t(2, 3, 5, **U), t(5, **U)),
+                call(t(65, 70, layout="transposed", **U), t(70, 33, layout="transposed", **U)), call(t(3, 0), t(0, 4)),
+                call(t(0, 3), t(3, 4)), call(t(4, 300, **U), t(300, 5, **U)),
+                call(t(2, 3, 5, layout="strided", **U), t(2, 5, 4, layout="transposed", **U))],
+       errors=[error(call(t(3, 4), t(5, 2)), ShapeError, "cannot be multiplied"),
+               error(call(t(), t(3)), ShapeError, "matmul"), error(call(t(3), t(4)), ShapeError, "inconsistent"),
+               error(call(t(2, 3, 4), t(3, 4, 5)), ShapeError, "must match"),
+               error(call(t(3, 3), t(3, 3, dtype=float64)), DTypeError, "dtype")])

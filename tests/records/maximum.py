@@ -1,0 +1,3 @@
+record("maximum", np.maximum, dtypes=ALL,
+       samples=binary(extra=MIXED), exact=True,
+       errors=[error(call(t(3), t(4)), ShapeError, "must match")])

@@ -1,0 +1,11 @@
+record("mm", np.matmul, dtypes=FLOATS + COMPLEX + [int64, int32], loose=60,
+       samples=[call(t(3, 5, **U), t(5, 4, **U)),
+                call(t(65, 70, layout="transposed", **U), t(70, 33, layout="transposed", **U)),
+                call(t(1, 5, **U), t(5, 1, **U)), call(t(3, 0), t(0, 4)), call(t(0, 3), t(3, 4)),
+                call(t(17, 300, **U), t(300, 19, **U)),
+                call(t(6, 7, layout="strided", **U), t(7, 8, layout="offset", **U)),
+                call(t(4, 9, layout="expanded", **U), t(9, 3, **U)),
+                call(v([[np.nan, 1.0], [2.0, 3.0]]), v([[1.0, 2.0], [0.0, np.inf]]), only=WIDE_FLOATS)],
+       errors=[error(call(t(3, 4), t(5, 2)), ShapeError, "cannot be multiplied"),
+               error(call(t(3), t(3, 2)), ShapeError, "must be a matrix"),
+               error(call(t(3, 3), t(3, 3, dtype=float64)), DTypeError, "dtype")])

@@ -1,0 +1,3 @@
+record("ones_like", lambda x, options=None: np.ones(x.shape), dtypes=MOVED, result="same", exact=True,
+       samples=[call(t(3, 4)), call(t()), call(t(0, 3)), call(t(3, 4, layout="transposed")),
+                call(t(3), Options(int32))])

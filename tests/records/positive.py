@@ -1,0 +1,3 @@
+record("positive", np.positive, dtypes=NUMBERS + COMPLEX,
+       samples=unary(), exact=True,
+       errors=[error(call(mask(3)), DTypeError, "bool")])

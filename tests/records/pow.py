@@ -1,0 +1,10 @@
+record("pow", lambda a, b: np.power(a, b), dtypes=FLOATS + INTS, result="scalars", loose=4,
+       samples=binary(low=1, high=4, second={"low": 0, "high": 3}, special_values=False,
+                      extra=[call(t(5, 6), 2), call(t(5, 6), 3), call(t(5, 6), 0),
+                             call(t(5, 6, low=0.1, high=9), 0.5, only=FLOATS), call(t(5, 6, low=0.5), -1, only=FLOATS),
+                             call(t(5, 6, low=0.5), -0.5, only=FLOATS), call(t(5, 6), 4),
+                             call(2, t(5, 6, low=0, high=5)), call(2.5, t(5, 6), only=FLOATS), call(special(), 2),
+                             call(special("-inf"), 0.5), call(special("-max", "max"), 3),
+                             call(t(20, integer=True, low=-3, high=3), t(20, integer=True, low=0, high=4),
+                                  only=FLOATS + [int64])]),
+       errors=[error(call(ints(3), -1), ValueError, "negative integer powers")])

@@ -1,0 +1,3 @@
+record("rand", lambda size, *rest: size, dtypes=[float32], result="default", random=statistics(scipy.stats.uniform()),
+       samples=[call([50000]), call([300, 200], Options(float64)), call([0]), call([3, 4], None, Options(float32)),
+                call([20000], Options(float16)), call([20000], Options(bfloat16))])

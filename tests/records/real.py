@@ -1,0 +1,1 @@
+record("real", np.real, dtypes=FLOATS + COMPLEX, result="real", samples=unary(), exact=True, aliases=True)

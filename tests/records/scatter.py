@@ -1,0 +1,11 @@
+record("scatter", lambda x, dim, index, src, reduce=None: scatter(x, dim, index, src, reduce), dtypes=NUMBERS,
+       result="same", exact=True,
+       samples=[call(t(3, 5), 1, shuffled(3, 4, dim=1, size=5), t(3, 4)),
+                call(t(5, 3), 0, shuffled(2, 3, dim=0, size=5), t(4, 3)), call(t(6), 0, shuffled(3, dim=0, size=6), 2),
+                call(t(3, 5, layout="transposed"), 1, shuffled(3, 4, dim=1, size=5), t(3, 4)),
+                call(t(3, 4), 1, ints(3, 0), t(3, 4)),
+                call(t(6), 0, ints(4, high=5), t(4, integer=True), reduce="add", only=[int64, float64]),
+                call(t(6, integer=True), 0, ints(4, high=5), 2, reduce="multiply")],
+       errors=[error(call(t(3, 4), 1, index([[4]]), 1.0), IndexError, "out of bounds"),
+               error(call(t(3), 0, index([0]), t(1), reduce="max"), ValueError, "reduce"),
+               error(call(t(3), 0, index([0]), t(1, dtype=float64)), DTypeError, "scatter")])

@@ -1,0 +1,10 @@
+record("searchsorted", searchsorted, dtypes=NUMBERS,
+       result=lambda *a, out_int32=False, **k: int32 if out_int32 else int64,
+       samples=[call(ascending(9), t(2, 5)), call(ascending(9), t(2, 5), right=True), call(ascending(9), t()),
+                call(ascending(3, 9), t(3, 5)), call(ascending(9), t(4), side="right"),
+                call(ascending(9), t(4), out_int32=True), call(ascending(9), 3), call(ascending(500), t(300)),
+                call(ascending(9), t(0)), call(v([1, 2, 2, 2, 3]), v([2, 0, 4])),
+                call(v([1, 2, 2, 2, 3]), v([2, 0, 4]), right=True)],
+       errors=[error(call(t(3, 9), t(2, 5)), ShapeError, "searchsorted"),
+               error(call(t(5), t(2), side="middle"), ValueError, "side"),
+               error(call(t(5), t(2), right=True, side="left"), ValueError, "side")])

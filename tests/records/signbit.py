@@ -1,0 +1,1 @@
+record("signbit", np.signbit, dtypes=NUMBERS, result="bool", samples=unary(skip=["nan"]))

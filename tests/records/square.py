@@ -1,0 +1,1 @@
+record("square", np.square, dtypes=NUMBERS + COMPLEX, samples=unary())

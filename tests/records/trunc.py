@@ -1,0 +1,1 @@
+record("trunc", np.trunc, dtypes=NUMBERS, samples=unary(), exact=True, signed_zero=True)
