@@ -1,5 +1,6 @@
-// DLPack's C structures, as its specification (1.x) lays them out in memory, and the calls that exchange them. The structures stand in the global
-// namespace under DLPack's own names, so that a program may also include <dlpack/dlpack.h>, before this header or after it.
+// DLPack's C structures, as its specification (1.x) lays them out in memory, and the calls that exchange them. The
+// structures stand in the global namespace under DLPack's own names, so that a program may also include
+// <dlpack/dlpack.h>, before this header or after it.
 #pragma once
 
 #include <facula/tensor.h>
@@ -101,8 +102,9 @@ struct DLManagedTensorVersioned;
 
 namespace facula {
 
-// The versioned exchange of DLPack 1.x; the older one is in from_data.h. Ownership passes as there: the reader of what `toDLPackVersioned` gives
-// calls its deleter once, and `fromDLPackVersioned` takes over what it is given, unless it throws.
+// The versioned exchange of DLPack 1.x; the older one is in from_data.h. Ownership passes as there: the reader of what
+// `toDLPackVersioned` gives calls its deleter once, and `fromDLPackVersioned` takes over what it is given, unless it
+// throws.
 FACULA_API DLManagedTensorVersioned* toDLPackVersioned(const Tensor& tensor);
 FACULA_API Tensor fromDLPackVersioned(DLManagedTensorVersioned* managed);
 

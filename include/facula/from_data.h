@@ -56,9 +56,9 @@ FACULA_API Tensor from_blob(void* data, IntArrayRef sizes, const std::function<v
 FACULA_API Tensor from_blob(void* data, IntArrayRef sizes, IntArrayRef strides,
                             const std::function<void(void*)>& deleter, const TensorOptions& options = {});
 
-// DLPack: share memory with another library without a copy; the structures are in <facula/dlpack.h>. The reader of what `toDLPack` gives calls
-// its deleter once. `fromDLPack` takes over what it is given: its deleter runs when the last tensor over the memory is gone. When
-// `fromDLPack` throws, the structure still belongs to the caller.
+// DLPack: share memory with another library without a copy; the structures are in <facula/dlpack.h>. The reader of what
+// `toDLPack` gives calls its deleter once. `fromDLPack` takes over what it is given: its deleter runs when the last
+// tensor over the memory is gone. When `fromDLPack` throws, the structure still belongs to the caller.
 FACULA_API DLManagedTensor* toDLPack(const Tensor& tensor);
 FACULA_API Tensor fromDLPack(DLManagedTensor* managed);
 

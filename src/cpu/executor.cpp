@@ -264,6 +264,7 @@ void CpuProgram::run(IntArrayRef sizes, std::span<const ArrayArg> loads, std::sp
         size_t a = loads.size() + k;
         bool contiguous = (s.strides[a][inner] == 1 || cols == 1) && (rows == 1 || row_stride(a) == cols);
         void* memory = static_cast<char*>(stores[k].data) + offset[a] * width[a];
+        if (program_.values()[outs[k].value].source != Program::Source::Instruction) continue;
         eval.redirect(outs[k].value, direct[k] && contiguous ? memory : eval.buffer_of(outs[k].value));
       }
       eval.run_prologue();

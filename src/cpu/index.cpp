@@ -49,6 +49,9 @@ constexpr int64_t kGrain = 16384;  // elements that are worth a thread
 constexpr int64_t kFewPlaces = 512;
 constexpr int64_t kManyPlaces = 16384;
 
+constexpr int64_t kFarBytes = 1 << 20;
+constexpr int64_t kAhead = 24;  // places, measured
+
 // A block of places and a run of the innermost rest dim.
 struct Piece {
   char* self;
@@ -56,19 +59,18 @@ struct Piece {
   const int64_t* offsets;
   int64_t places, other_step;
   int64_t run, self_stride, other_stride;
+  bool far;  // self is larger than the caches: single entries are asked for ahead of their use
 };
 using PieceFn = void (*)(const Piece&);
 
 bool term_in_range(const IndexWalk& w, const IndexWalk::Term& t, int64_t begin, int64_t end) {
-  const int64_t wrap = w.wrap ? t.size : 0;
-  bool ok = true;
   if (t.step == 0) end = std::min(end, begin + 1);
   const int64_t* v = t.values + begin * t.step;
-  for (int64_t j = 0; j < end - begin; ++j) {
-    const int64_t i = v[j] + ((v[j] >> 63) & wrap);
-    ok &= static_cast<uint64_t>(i) < static_cast<uint64_t>(t.size);
-  }
-  return ok;
+  // Distances to both ends are non-negative exactly when the index is in range; sums of them need no branches.
+  const uint64_t low = static_cast<uint64_t>(w.wrap ? t.size : 0), last = static_cast<uint64_t>(t.size) - 1;
+  uint64_t bad = 0;
+  for (int64_t j = 0; j < end - begin; ++j) bad |= (static_cast<uint64_t>(v[j]) + low) | (last - static_cast<uint64_t>(v[j]));
+  return (bad >> 63) == 0;
 }
 
 [[noreturn]] void raise_first_bad(const IndexWalk& w) {
@@ -92,47 +94,50 @@ void check_indices(const IndexWalk& w) {
   std::atomic<bool> ok{true};
   parallel_for(0, w.count, 4 * kGrain, [&](int64_t begin, int64_t end) {
     for (int k = 0; k < w.terms; ++k)
-      if (!term_in_range(w, w.term[k], begin, end)) ok.store(false, std::memory_order_relaxed);
+      if (!term_in_range(w, w.term[k], begin, end)) return ok.store(false, std::memory_order_relaxed);
   });
   if (!ok.load()) raise_first_bad(w);
 }
 
-// Offsets of n places in self; false when one is out of range. Unsigned arithmetic, for what is out of range may overflow.
-bool compute_offsets(const IndexWalk& w, int64_t begin, int64_t n, int64_t* offsets) {
-  bool ok = true;
+// Offsets in self of n places that are in range.
+void compute_offsets(const IndexWalk& w, int64_t begin, int64_t n, int64_t* offsets) {
   for (int k = 0; k < w.terms; ++k) {
     const IndexWalk::Term& t = w.term[k];
-    const int64_t wrap = w.wrap ? t.size : 0;
-    const uint64_t size = static_cast<uint64_t>(t.size), stride = static_cast<uint64_t>(t.stride);
+    const int64_t wrap = w.wrap ? t.size : 0, stride = t.stride;
     const int64_t* v = t.values + begin * t.step;
-    auto offset = [&](int64_t j) {
-      const uint64_t i = static_cast<uint64_t>(v[j] + ((v[j] >> 63) & wrap));
-      ok &= i < size;
-      return i * stride;
-    };
-    auto add = [&](int64_t j, uint64_t more) { offsets[j] = static_cast<int64_t>(static_cast<uint64_t>(offsets[j]) + more); };
+    auto offset = [&](int64_t j) { return (v[j] + ((v[j] >> 63) & wrap)) * stride; };
     if (t.step == 0) {
-      const uint64_t same = offset(0);
-      if (k == 0) std::fill(offsets, offsets + n, static_cast<int64_t>(same));
+      const int64_t same = offset(0);
+      if (k == 0) std::fill(offsets, offsets + n, same);
       else
-        for (int64_t j = 0; j < n; ++j) add(j, same);
+        for (int64_t j = 0; j < n; ++j) offsets[j] += same;
+    } else if (k == 0 && stride == 1) {
+      for (int64_t j = 0; j < n; ++j) offsets[j] = v[j] + ((v[j] >> 63) & wrap);
     } else if (k == 0) {
-      for (int64_t j = 0; j < n; ++j) offsets[j] = static_cast<int64_t>(offset(j));
+      for (int64_t j = 0; j < n; ++j) offsets[j] = offset(j);
     } else {
-      for (int64_t j = 0; j < n; ++j) add(j, offset(j));
+      for (int64_t j = 0; j < n; ++j) offsets[j] += offset(j);
     }
   }
-  return ok;
+}
+
+bool places_in_range(const IndexWalk& w, int64_t begin, int64_t end) {
+  for (int k = 0; k < w.terms; ++k)
+    if (!term_in_range(w, w.term[k], begin, end)) return false;
+  return true;
 }
 
 // Calls `piece` for all places and all of the rest. Places are split among threads only when their order does not matter; otherwise the
 // rest dims are, which makes the result the same for any number of threads.
-void walk(const IndexWalk& w, size_t element_size, bool ordered, PieceFn piece) {
+void walk(const IndexWalk& w, size_t element_size, bool ordered, bool checked, PieceFn piece) {
   const int64_t elem = static_cast<int64_t>(element_size);
   const int64_t rest = w.rest.numel();
   if (w.count == 0) return;
   if (rest == 0) return check_indices(w);
   const WalkDims::Dim& run = w.rest.last();
+  int64_t reach = 0;
+  for (int k = 0; k < w.terms; ++k) reach += w.term[k].size * w.term[k].stride;
+  const bool far = reach * elem >= kFarBytes;
   std::atomic<bool> ok{true};
   auto part = [&](int64_t first, int64_t last, int64_t rest_begin, int64_t rest_end) {
     const int64_t block = std::min(last - first, rest_end - rest_begin == 1 ? kFewPlaces : kManyPlaces);
@@ -140,10 +145,11 @@ void walk(const IndexWalk& w, size_t element_size, bool ordered, PieceFn piece) 
     int64_t* offsets = scratch.as<int64_t>();
     for (int64_t j = first; j < last; j += block) {
       const int64_t n = std::min(block, last - j);
-      if (!compute_offsets(w, j, n, offsets)) return ok.store(false, std::memory_order_relaxed);
+      if (!checked && !places_in_range(w, j, j + n)) return ok.store(false, std::memory_order_relaxed);
+      compute_offsets(w, j, n, offsets);
       for_runs(w.rest, rest_begin, rest_end, [&](const int64_t* offset, int64_t length) {
         piece({w.self + offset[0] * elem, w.other + (offset[1] + j * w.other_step) * elem, offsets, n, w.other_step, length,
-               run.stride[0], run.stride[1]});
+               run.stride[0], run.stride[1], far});
       });
     }
   };
@@ -170,7 +176,12 @@ void get_piece(const Piece& p) {
       const T* from = self + r * p.self_stride;
       T* to = other + r * p.other_stride;
       if (p.other_step == 1) {
-        for (int64_t j = 0; j < p.places; ++j) to[j] = from[p.offsets[j]];
+        int64_t j = 0;
+        for (; p.far && j + kAhead < p.places; ++j) {
+          __builtin_prefetch(from + p.offsets[j + kAhead]);
+          to[j] = from[p.offsets[j]];
+        }
+        for (; j < p.places; ++j) to[j] = from[p.offsets[j]];
       } else {
         for (int64_t j = 0; j < p.places; ++j) to[j * p.other_step] = from[p.offsets[j]];
       }
@@ -199,7 +210,12 @@ void fold_piece(const Piece& p) {
     for (int64_t r = 0; r < p.run; ++r) {
       T* to = self + r * p.self_stride;
       const T* from = other + r * p.other_stride;
-      for (int64_t j = 0; j < p.places; ++j) Op::apply(to[p.offsets[j]], from[j * p.other_step]);
+      int64_t j = 0;
+      for (; p.far && j + kAhead < p.places; ++j) {
+        __builtin_prefetch(to + p.offsets[j + kAhead], 1);
+        Op::apply(to[p.offsets[j]], from[j * p.other_step]);
+      }
+      for (; j < p.places; ++j) Op::apply(to[p.offsets[j]], from[j * p.other_step]);
     }
     return;
   }
@@ -208,7 +224,7 @@ void fold_piece(const Piece& p) {
 }
 
 void index_cpu(const IndexWalk& w, size_t element_size) {
-  walk(w, element_size, false, dispatch_size(element_size, []<class T>() -> PieceFn { return &get_piece<T>; }));
+  walk(w, element_size, false, w.checked, dispatch_size(element_size, []<class T>() -> PieceFn { return &get_piece<T>; }));
 }
 
 // Every index is checked before the first entry is written.
@@ -219,7 +235,7 @@ void index_put_cpu(const IndexWalk& w, ScalarType dtype, Combine combine) {
                             : dispatch_dtype(dtype, []<class T>() -> PieceFn { return &fold_piece<T, AddTo>; });
   FACULA_INTERNAL_CHECK(combine == Combine::Set || combine == Combine::Add);
   check_indices(w);
-  walk(w, size, true, piece);
+  walk(w, size, true, true, piece);
 }
 
 const KernelRegistration index_registration(OpId::index, DeviceType::CPU, &index_cpu);

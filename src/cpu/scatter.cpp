@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 
 namespace facula {
 namespace {
@@ -15,6 +16,7 @@ namespace {
 using namespace detail;
 
 constexpr int64_t kGrain = 16384;
+constexpr int64_t kStretch = 1024;  // indices that are checked at a time before they are used
 
 // Every position of the index as one walk; along the dim self stays where it is, for the index says where to go.
 WalkDims all_positions(const GatherWalk& w, int key) {
@@ -38,26 +40,46 @@ WalkDims all_positions(const GatherWalk& w, int key) {
   std::abort();
 }
 
+// Whether n indices lie in [0, size). Index and distance to the end are both non-negative exactly then, which needs no branches.
+bool all_in_range(const int64_t* index, int64_t step, int64_t n, int64_t size) {
+  uint64_t bad = 0;
+  const uint64_t last = static_cast<uint64_t>(size) - 1;
+  if (step == 1) {
+    for (int64_t j = 0; j < n; ++j) bad |= static_cast<uint64_t>(index[j]) | (last - static_cast<uint64_t>(index[j]));
+  } else {
+    for (int64_t j = 0; j < n; ++j) bad |= static_cast<uint64_t>(index[j * step]) | (last - static_cast<uint64_t>(index[j * step]));
+  }
+  return (bad >> 63) == 0;
+}
+
+// False when an index is out of range.
 template <class T>
 bool gather_run(const T* self, int64_t self_step, T* other, int64_t other_step, const int64_t* index, int64_t index_step,
                 int64_t stride, int64_t size, int64_t n) {
-  bool ok = true;
-  // What is out of range reads entry 0, and is reported by the caller.
-  auto at = [&](int64_t v) {
-    const bool inside = static_cast<uint64_t>(v) < static_cast<uint64_t>(size);
-    ok &= inside;
-    return inside ? v : 0;
-  };
-  if (other_step == 1 && index_step == 1) {
-    if (self_step == 0 && stride == 1) {
-      for (int64_t j = 0; j < n; ++j) other[j] = self[at(index[j])];
-    } else {
-      for (int64_t j = 0; j < n; ++j) other[j] = self[j * self_step + at(index[j]) * stride];
-    }
-  } else {
-    for (int64_t j = 0; j < n; ++j) other[j * other_step] = self[j * self_step + at(index[j * index_step]) * stride];
+  if (index_step == 0) {
+    if (!all_in_range(index, 0, 1, size)) return false;
+    const T* from = self + *index * stride;
+    if (self_step == 1 && other_step == 1) std::memcpy(other, from, static_cast<size_t>(n) * sizeof(T));
+    else
+      for (int64_t j = 0; j < n; ++j) other[j * other_step] = from[j * self_step];
+    return true;
   }
-  return ok;
+  // Checked a stretch ahead, while the indices are in the cache.
+  for (int64_t done = 0; done < n; done += kStretch) {
+    const int64_t m = std::min(kStretch, n - done);
+    if (!all_in_range(index, index_step, m, size)) return false;
+    if (other_step == 1 && index_step == 1 && self_step == 0 && stride == 1) {
+      for (int64_t j = 0; j < m; ++j) other[j] = self[index[j]];
+    } else if (other_step == 1 && index_step == 1) {
+      for (int64_t j = 0; j < m; ++j) other[j] = self[j * self_step + index[j] * stride];
+    } else {
+      for (int64_t j = 0; j < m; ++j) other[j * other_step] = self[j * self_step + index[j * index_step] * stride];
+    }
+    self += m * self_step;
+    other += m * other_step;
+    index += m * index_step;
+  }
+  return true;
 }
 
 void gather_cpu(const GatherWalk& w, size_t element_size) {
@@ -91,10 +113,7 @@ void check_indices(const GatherWalk& w) {
   std::atomic<bool> ok{true};
   parallel_for(0, once.numel(), 4 * kGrain, [&](int64_t begin, int64_t end) {
     bool good = true;
-    for_runs(once, begin, end, [&](const int64_t* offset, int64_t n) {
-      const int64_t* v = w.index + offset[2];
-      for (int64_t j = 0; j < n; ++j) good &= static_cast<uint64_t>(v[j * step]) < static_cast<uint64_t>(w.size);
-    });
+    for_runs(once, begin, end, [&](const int64_t* offset, int64_t n) { good &= all_in_range(w.index + offset[2], step, n, w.size); });
     if (!good) ok.store(false, std::memory_order_relaxed);
   });
   if (!ok.load()) raise_first_bad(w);
@@ -119,7 +138,11 @@ void scatter_piece(const GatherWalk& w, const Piece& p) {
       T* to = self + r * self_stride;
       const T* from = other + r * other_stride;
       const int64_t* index = p.index + r * index_stride;
-      for (int64_t d = 0; d < w.length; ++d) Op::apply(to[index[d * w.index_step] * w.stride], from[d * w.other_step]);
+      if (w.index_step == 1 && w.other_step == 1 && w.stride == 1) {
+        for (int64_t d = 0; d < w.length; ++d) Op::apply(to[index[d]], from[d]);
+      } else {
+        for (int64_t d = 0; d < w.length; ++d) Op::apply(to[index[d * w.index_step] * w.stride], from[d * w.other_step]);
+      }
     }
     return;
   }

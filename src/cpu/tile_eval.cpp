@@ -91,6 +91,7 @@ TilePlan::TilePlan(const Program& program) {
     const TileStep& step = step_at(k);
     // The result may take over the buffer of an operand that ends here when elements are equally wide.
     uint16_t reused = kNoValue;
+    std::vector<uint16_t> ended;  // free only once the result has its own: a step must not write over what it reads
     for (uint16_t operand : step.operands) {
       if (operand == kNoValue || last_use[operand] != k + 1) continue;
       Program::Source source = values[operand].source;
@@ -98,9 +99,10 @@ TilePlan::TilePlan(const Program& program) {
       bool same_width = ctype_size(types[operand]) == ctype_size(types[step.result]);
       last_use[operand] = 0;  // an operand may stand twice
       if (reused == kNoValue && same_width && !step.cast) reused = slots[operand];
-      else free_slots.push_back(slots[operand]);
+      else ended.push_back(slots[operand]);
     }
     slots[step.result] = reused != kNoValue ? reused : take_slot();
+    free_slots.insert(free_slots.end(), ended.begin(), ended.end());
   }
 
   size_t per_element = std::max<size_t>(slot_count, 1) * widest;

@@ -155,6 +155,7 @@ void fill_(Tensor& self, const Scalar& value) {
 void fill_(Tensor& self, const Tensor& value) {
   FACULA_CHECK(value.dim() == 0, ShapeError, "fill_: only supports 0-dimension value tensor but got tensor with ", value.dim(),
                " dimensions; use copy_ to broadcast");
+  if (value.is_meta()) return self.impl()->storage->bump_version();
   meaning::fill_(self, value.item());
 }
 void zero_(Tensor& self) { meaning::fill_(self, Scalar(0)); }

@@ -1,4 +1,5 @@
-// Copies of tensors into other dtypes, devices and memory formats, and the members of Tensor that change what a handle refers to.
+// Copies of tensors into other dtypes, devices and memory formats, and the members of Tensor that change what a handle
+// refers to.
 #include "ops/shape_checks.h"
 
 #include "core/dispatch.h"
@@ -88,7 +89,8 @@ void copy_(Tensor& self, const Tensor& src, bool) {
   if (to.numel > 0 && !to.device.is_meta()) {
     switch (memory_overlap(self, source)) {
       case Overlap::Partial: check_no_partial_overlap(self, source, "copy_"); break;
-      // Parts of one buffer that may interleave (columns of a matrix, say): through memory of its own it is always right.
+      // Parts of one buffer that may interleave (columns of a matrix, say): through memory of its own it is always
+      // right.
       case Overlap::Unknown:
         source = converted(source, from.dtype, from.device, MemoryFormat::Contiguous, "copy_");
         break;

@@ -1,4 +1,5 @@
-// Tensors out of sizes, numbers and options: empty, filled, ranges, identity, index grids. Values from the user's memory are in from_data.cpp.
+// Tensors out of sizes, numbers and options: empty, filled, ranges, identity, index grids. Values from the user's
+// memory are in from_data.cpp.
 #include "ops/shape_checks.h"
 
 #include "cpu/convert.h"

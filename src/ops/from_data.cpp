@@ -110,7 +110,8 @@ class Guard {
   void* data_;
 };
 
-// Sizes and strides over foreign memory: everything that a view of one's own storage would have guaranteed. Returns the bytes they span.
+// Sizes and strides over foreign memory: everything that a view of one's own storage would have guaranteed. Returns the
+// bytes they span.
 size_t checked_extent(IntArrayRef sizes, IntArrayRef strides, size_t element, const void* data, const char* op) {
   FACULA_CHECK(sizes.size() == strides.size(), ShapeError, op, ": sizes ", to_text(sizes), " and strides ",
                to_text(strides), " differ in length");

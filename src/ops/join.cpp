@@ -1,5 +1,5 @@
-// Joining tensors: cat, stack and what is made of them. Rows of memory are copied by several threads; inputs with other strides or dtypes go
-// through the general copy.
+// Joining tensors: cat, stack and what is made of them. Rows of memory are copied by several threads; inputs with other
+// strides or dtypes go through the general copy.
 #include "ops/shape_checks.h"
 
 #include "cpu/parallel.h"
@@ -179,7 +179,8 @@ Tensor joined(TensorList tensors, int64_t dim, const char* op) {
                    : new_tensor_strided(sizes, strides_for(sizes, format, op), dtype, device, op);
   if (device.is_meta() || out.impl()->numel == 0) return out;
 
-  // Where `dim` stands in the order of memory: entries along dims before it are rows, those after it lie within a piece.
+  // Where `dim` stands in the order of memory: entries along dims before it are rows, those after it lie within a
+  // piece.
   int64_t rows = 1, inner = static_cast<int64_t>(elementSize(dtype));
   if (format == MemoryFormat::Contiguous) {
     rows = count_between(sizes, 0, d);

@@ -1,5 +1,5 @@
-// Padding: constant, reflect, replicate and circular. The middle is one strided copy; each border is another one, out of what is
-// written already.
+// Padding: constant, reflect, replicate and circular. The middle is one strided copy; each border is another one, out
+// of what is written already.
 #include "ops/shape_checks.h"
 
 #include "cpu/copy.h"
@@ -60,7 +60,8 @@ struct Box {
   DimVector start, sizes;
 };
 
-// Fills the `count` slices of a box along `d` that start at `at` of the output from others of the output: slice k from `source` + k * `step`.
+// Fills the `count` slices of a box along `d` that start at `at` of the output from others of the output: slice k from
+// `source` + k * `step`.
 void copy_slices(const TensorImpl& o, const Box& box, size_t d, int64_t at, int64_t count, int64_t source,
                  int64_t step) {
   if (count <= 0) return;
@@ -96,8 +97,9 @@ Tensor padded_result(const Tensor& self, const Padding& p, const char* op) {
   return new_tensor_strided(p.sizes, strides_for(p.sizes, format, op), i.dtype, i.device, op);
 }
 
-// Calls `border(box, dim)` for the borders of each padded dim. The box covers, along dims handled before, their whole padded extent, and
-// along the others the middle only: so that every entry outside the middle is in one border, and all that a border is made from exists.
+// Calls `border(box, dim)` for the borders of each padded dim. The box covers, along dims handled before, their whole
+// padded extent, and along the others the middle only: so that every entry outside the middle is in one border, and all
+// that a border is made from exists.
 template <class F>
 void each_border(const TensorImpl& i, const Padding& p, F border) {
   Box box{DimVector(i.sizes.size()), DimVector(i.sizes.size())};

@@ -1,5 +1,6 @@
-// Ops that put the entries of one tensor into another order or repeat them: flip, roll, repeat, triangles and diagonals. Each is one or a few
-// strided copies, without index arithmetic for single entries. Padding lives in pad.cpp.
+// Ops that put the entries of one tensor into another order or repeat them: flip, roll, repeat, triangles and
+// diagonals. Each is one or a few strided copies, without index arithmetic for single entries. Padding lives in
+// pad.cpp.
 #include "ops/shape_checks.h"
 
 #include "cpu/copy.h"
@@ -76,7 +77,8 @@ void repeat_range(char* dst, const char* src, int64_t begin, int64_t end, int64_
   }
 }
 
-// dst gets, for every row of `outer` and every entry k of `count`, `piece` bytes repeated from `starts(k)` up to `starts(k + 1)`.
+// dst gets, for every row of `outer` and every entry k of `count`, `piece` bytes repeated from `starts(k)` up to
+// `starts(k + 1)`.
 template <class Starts>
 void repeat_pieces(char* dst, const char* src, int64_t outer, int64_t count, int64_t piece, int64_t total,
                    Starts starts) {
@@ -93,7 +95,8 @@ void repeat_pieces(char* dst, const char* src, int64_t outer, int64_t count, int
   });
 }
 
-// The counts as int64, checked to be 0 or more, and where each entry's run starts; the last number is the length of the result.
+// The counts as int64, checked to be 0 or more, and where each entry's run starts; the last number is the length of the
+// result.
 std::vector<int64_t> run_starts(const Tensor& repeats, int64_t count, std::optional<int64_t> output_size) {
   Tensor counts = as_contiguous(as_dtype(repeats, kLong));
   const int64_t* data = reinterpret_cast<const int64_t*>(counts.impl()->data());
@@ -261,8 +264,8 @@ Tensor repeat(const Tensor& self, IntArrayRef repeats) {
   Tensor out = new_tensor(sizes, i.dtype, i.device, "repeat");
   const TensorImpl& o = *out.impl();
   if (o.device.is_meta() || o.numel == 0) return out;
-  // Each dim becomes two: which repetition, which entry. Along the first the source stands still. Sizes of 1 are left out, and as the
-  // others multiply up to the number of elements there are at most 62 of them.
+  // Each dim becomes two: which repetition, which entry. Along the first the source stands still. Sizes of 1 are left
+  // out, and as the others multiply up to the number of elements there are at most 62 of them.
   DimVector both, to, from;
   for (size_t d = 0; d < rank; ++d) {
     int64_t have = d < extra ? 1 : i.sizes[d - extra];

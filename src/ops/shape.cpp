@@ -1,5 +1,5 @@
-// Ops that take tensors apart into several views, and those that bring several tensors to one shape. Nothing here copies.
-// Views of one tensor live in views.cpp.
+// Ops that take tensors apart into several views, and those that bring several tensors to one shape. Nothing here
+// copies. Views of one tensor live in views.cpp.
 #include "ops/shape_checks.h"
 
 #include <algorithm>

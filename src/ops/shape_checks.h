@@ -1,4 +1,5 @@
-// Small helpers of the shape and creation meanings: access with a check, normal forms of devices. No op is defined here.
+// Small helpers of the shape and creation meanings: access with a check, normal forms of devices. No op is defined
+// here.
 #pragma once
 
 #include "ops/common.h"

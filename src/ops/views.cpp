@@ -1,5 +1,5 @@
-// Views of one tensor: other sizes and strides over the same storage, and the few ops that fall back to a copy when no view exists.
-// Ops that take a tensor apart into several live in shape.cpp.
+// Views of one tensor: other sizes and strides over the same storage, and the few ops that fall back to a copy when no
+// view exists. Ops that take a tensor apart into several live in shape.cpp.
 #include "ops/shape_checks.h"
 
 #include <algorithm>

@@ -46,7 +46,8 @@ TEST(Creation, FillsAndDtypes) {
   EXPECT_THAT(values(full({2}, -1, kByte)), ElementsAre(255, 255));
   EXPECT_TRUE(std::signbit(values(full({1}, -0.0))[0]));
   EXPECT_TRUE(std::isinf(values(full({1}, std::numeric_limits<double>::infinity()))[0]));
-  expect_error<ValueError>([] { full({1}, 300, kByte); }, "full: value 300 cannot be converted to type Byte without overflow");
+  expect_error<ValueError>([] { full({1}, 300, kByte); },
+                           "full: value 300 cannot be converted to type Byte without overflow");
   expect_error<ValueError>([] { full({1}, 1e40, kFloat); }, "without overflow");
   expect_error<ValueError>([] { full({1}, std::nan(""), kInt); }, "without overflow");
   expect_error<ValueError>([] { full({1}, complex<double>(1, 1), kFloat); }, "without overflow");
@@ -164,7 +165,11 @@ TEST(FromData, Tensor) {
   EXPECT_THAT(sizes(tensor(std::vector<float>())), ElementsAre(0));
   EXPECT_EQ(tensor(complex<double>(1, 2)).item<complex<double>>(), complex<double>(1, 2));
   expect_error<ShapeError>([] { tensor({{1, 2}, {3}}); }, "Expected all sub-lists to have sizes: [2]");
-  expect_error<DTypeError>([] { tensor({{1, 2}, {3.0, 4.0}}); }, "same scalar type: Int, but got element of scalar type: Double");
+  expect_error<DTypeError>(
+      [] {
+        tensor({{1, 2}, {3.0, 4.0}});
+      },
+      "same scalar type: Int, but got element of scalar type: Double");
 }
 
 TEST(FromData, FromBlob) {
@@ -187,7 +192,8 @@ TEST(FromData, FromBlob) {
   EXPECT_EQ(seen, data);
   { from_blob(data, {3}, {2}, deleter, kFloat); }
   EXPECT_EQ(calls, 2);
-  expect_error<ShapeError>([&] { from_blob(data, {-1}, deleter); }, "from_blob: Trying to create tensor with negative dimension");
+  expect_error<ShapeError>([&] { from_blob(data, {-1}, deleter); },
+                           "from_blob: Trying to create tensor with negative dimension");
   EXPECT_EQ(calls, 3);
   expect_error<ValueError>([&] { from_blob(data, {2}, {-1}, deleter); }, "Negative strides");
   EXPECT_EQ(calls, 4);

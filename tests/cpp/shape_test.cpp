@@ -49,7 +49,8 @@ TEST(Shape, ViewSharesStorageOrRefuses) {
   EXPECT_THAT(sizes(v), ElementsAre(3, 4));
   EXPECT_THAT(sizes(x.view({2, 2, 3})), ElementsAre(2, 2, 3));
   EXPECT_THAT(sizes(x.t().view({2, 3, 2})), ElementsAre(2, 3, 2));
-  expect_error<ShapeError>([&] { x.t().view({12}); }, "view size is not compatible with input tensor's size and stride");
+  expect_error<ShapeError>([&] { x.t().view({12}); },
+                           "view size is not compatible with input tensor's size and stride");
   expect_error<ShapeError>([&] { x.view({5, -1}); }, "view: shape '[5, -1]' is invalid for input of size 12");
   expect_error<ShapeError>([&] { x.view({-1, -1}); }, "only one dimension can be inferred");
   EXPECT_THAT(values(x.t().reshape({12})), ElementsAre(0, 6, 1, 7, 2, 8, 3, 9, 4, 10, 5, 11));
@@ -90,8 +91,11 @@ TEST(Shape, Expand) {
   EXPECT_THAT(sizes(e), ElementsAre(2, 3, 4));
   EXPECT_THAT(strides(e), ElementsAre(0, 1, 0));
   EXPECT_THAT(values(x.expand({3, 2})), ElementsAre(0, 0, 1, 1, 2, 2));
-  expect_error<ShapeError>([&] { x.expand({4, 4}); },
-                           "The expanded size of the tensor (4) must match the existing size (3) at non-singleton dimension 0");
+  expect_error<ShapeError>(
+      [&] {
+        x.expand({4, 4});
+      },
+      "The expanded size of the tensor (4) must match the existing size (3) at non-singleton dimension 0");
   expect_error<ShapeError>([&] { x.expand({3}); }, "the number of sizes provided (1)");
   expect_error<ShapeError>([&] { x.expand({-1, 3, 1}); }, "leading, non-existing dimension 0");
   EXPECT_THAT(sizes(x.expand_as(zeros({5, 3, 2}))), ElementsAre(5, 3, 2));
@@ -105,7 +109,11 @@ TEST(Shape, DimsInOtherOrder) {
   EXPECT_THAT(strides(x.permute({2, 0, 1})), ElementsAre(1, 12, 4));
   expect_error<ShapeError>([&] { x.permute({0, 1}); }, "permute: number of dimensions");
   expect_error<ValueError>([&] { x.permute({0, 1, 1}); }, "appears multiple times");
-  expect_error<IndexError>([&] { x.permute({0, 1, 3}); }, "Dimension out of range (expected to be in range of [-3, 2], but got 3)");
+  expect_error<IndexError>(
+      [&] {
+        x.permute({0, 1, 3});
+      },
+      "Dimension out of range (expected to be in range of [-3, 2], but got 3)");
   EXPECT_THAT(sizes(x.movedim(0, -1)), ElementsAre(3, 4, 2));
   EXPECT_THAT(sizes(x.movedim({0, 2}, {2, 0})), ElementsAre(4, 3, 2));
   EXPECT_THAT(sizes(x.numpy_T()), ElementsAre(4, 3, 2));
@@ -142,7 +150,8 @@ TEST(Shape, SlicesAndDiagonals) {
   EXPECT_EQ(x.diagonal(INT64_MIN).numel(), 0);
   expect_error<ValueError>([&] { x.diagonal(0, 1, 1); }, "diagonal dimensions cannot be identical 1, 1");
   EXPECT_THAT(values(count({5}).unfold(0, 3, 2)), ElementsAre(0, 1, 2, 2, 3, 4));
-  expect_error<ValueError>([] { count({5}).unfold(0, 6, 1); }, "maximum size for tensor at dimension 0 is 5 but size is 6");
+  expect_error<ValueError>([] { count({5}).unfold(0, 6, 1); },
+                           "maximum size for tensor at dimension 0 is 5 but size is 6");
   EXPECT_THAT(sizes(scalar_tensor(1).unfold(0, 1, 1)), ElementsAre(1));
 }
 
@@ -179,7 +188,11 @@ TEST(Shape, TakingApart) {
   EXPECT_EQ(zeros({0, 2}).chunk(3).size(), 3u);
   EXPECT_EQ(x.split(2).size(), 3u);
   EXPECT_THAT(values(x.split(IntArrayRef({1, 4}), 0)[0]), ElementsAre(0, 1));
-  expect_error<ValueError>([&] { x.split(IntArrayRef({1, 3}), 0); }, "to sum exactly to 5 (input tensor's size at dimension 0)");
+  expect_error<ValueError>(
+      [&] {
+        x.split(IntArrayRef({1, 3}), 0);
+      },
+      "to sum exactly to 5 (input tensor's size at dimension 0)");
   expect_error<ValueError>([&] { x.split(0); }, "split_size can only be 0 if dimension size is 0");
   expect_error<ValueError>([&] { x.chunk(0); }, "`chunks` to be greater than 0");
   auto sections = x.tensor_split(3);
@@ -214,10 +227,21 @@ TEST(Join, Cat) {
   Tensor out = empty({0}, kLong);
   cat_out(out, {a, a}, 0);
   EXPECT_THAT(sizes(out), ElementsAre(4, 2));
-  expect_error<ShapeError>([&] { cat({a, count({3, 3})}); },
-                           "Sizes of tensors must match except in dimension 0. Expected size 2 but got size 3 for tensor number 1");
-  expect_error<ShapeError>([&] { cat({a, count({2, 2, 2})}); }, "Tensors must have same number of dimensions: got 2 and 3");
-  expect_error<ShapeError>([&] { cat({scalar_tensor(1), scalar_tensor(2)}); }, "zero-dimensional tensor (at position 0) cannot be concatenated");
+  expect_error<ShapeError>(
+      [&] {
+        cat({a, count({3, 3})});
+      },
+      "Sizes of tensors must match except in dimension 0. Expected size 2 but got size 3 for tensor number 1");
+  expect_error<ShapeError>(
+      [&] {
+        cat({a, count({2, 2, 2})});
+      },
+      "Tensors must have same number of dimensions: got 2 and 3");
+  expect_error<ShapeError>(
+      [&] {
+        cat({scalar_tensor(1), scalar_tensor(2)});
+      },
+      "zero-dimensional tensor (at position 0) cannot be concatenated");
   expect_error<ValueError>([] { cat(TensorList()); }, "expected a non-empty list of Tensors");
   expect_error<DeviceError>([&] { cat({a, a.to(kMeta)}); }, "same device");
 }
@@ -257,7 +281,11 @@ TEST(Join, Stack) {
   EXPECT_THAT(values(stack({a, b}, 2)), ElementsAre(0, 10, 1, 11, 2, 12, 3, 13, 4, 14, 5, 15));
   EXPECT_THAT(values(stack({a.t(), b.t()}, 0).select(0, 1)), ElementsAre(10, 13, 11, 14, 12, 15));
   EXPECT_THAT(values(stack({scalar_tensor(1), scalar_tensor(2)})), ElementsAre(1, 2));
-  expect_error<ShapeError>([&] { stack({a, a.t()}); }, "stack expects each tensor to be equal size, but got [2, 3] at entry 0 and [3, 2] at entry 1");
+  expect_error<ShapeError>(
+      [&] {
+        stack({a, a.t()});
+      },
+      "stack expects each tensor to be equal size, but got [2, 3] at entry 0 and [3, 2] at entry 1");
   EXPECT_THAT(values(hstack({count({2}), count({1})})), ElementsAre(0, 1, 0));
   EXPECT_THAT(sizes(vstack({count({2}), count({2})})), ElementsAre(2, 2));
   EXPECT_THAT(sizes(dstack({count({2}), count({2})})), ElementsAre(1, 2, 2));
@@ -358,7 +386,11 @@ TEST(Pad, OtherModes) {
   EXPECT_THAT(values(pad(y, {0, 1, 0, 1}, "replicate")), ElementsAre(0, 1, 2, 2, 3, 4, 5, 5, 3, 4, 5, 5));
   EXPECT_THAT(values(pad(y, {0, 1, 1, 0}, "circular")), ElementsAre(3, 4, 5, 3, 0, 1, 2, 0, 3, 4, 5, 3));
   EXPECT_THAT(sizes(pad(zeros({1, 1, 2, 2, 2}), {1, 1, 1, 1, 1, 1}, "reflect")), ElementsAre(1, 1, 4, 4, 4));
-  expect_error<ValueError>([&] { pad(x, {4, 0}, "reflect"); }, "Padding size should be less than the corresponding input dimension");
+  expect_error<ValueError>(
+      [&] {
+        pad(x, {4, 0}, "reflect");
+      },
+      "Padding size should be less than the corresponding input dimension");
   expect_error<ValueError>([&] { pad(x, {5, 0}, "circular"); }, "wrapping around more than once");
   expect_error<NotSupportedError>([&] { pad(count({4}), {1, 1}, "reflect"); }, "Only 2D, 3D, 4D, 5D padding");
   expect_error<ValueError>([&] { pad(x, {1, 1}, "reflect", 2); }, "doesn't take in value argument");
@@ -381,9 +413,12 @@ TEST(Conversion, CloneKeepsTheOrderOfMemory) {
   EXPECT_FALSE(x.to(kFloat, false, true).is_same(x));
   EXPECT_TRUE(x.contiguous().is_same(x));
   EXPECT_TRUE(x.to(kFloat, false, false, MemoryFormat::ChannelsLast).is_contiguous(MemoryFormat::ChannelsLast));
-  expect_error<ValueError>([&] { x.contiguous(MemoryFormat::Preserve); }, "preserve memory format is unsupported by the contiguous operator");
+  expect_error<ValueError>([&] { x.contiguous(MemoryFormat::Preserve); },
+                           "preserve memory format is unsupported by the contiguous operator");
   expect_error<ShapeError>([&] { x[0].contiguous(MemoryFormat::ChannelsLast); }, "4 dimensions");
-  EXPECT_TRUE(count({2, 3, 1, 2, 2}, kFloat).contiguous(MemoryFormat::ChannelsLast3d).is_contiguous(MemoryFormat::ChannelsLast3d));
+  EXPECT_TRUE(count({2, 3, 1, 2, 2}, kFloat)
+                  .contiguous(MemoryFormat::ChannelsLast3d)
+                  .is_contiguous(MemoryFormat::ChannelsLast3d));
 }
 
 TEST(Conversion, CopyBroadcastsAndConverts) {
@@ -397,12 +432,18 @@ TEST(Conversion, CopyBroadcastsAndConverts) {
   Tensor z = zeros({1});
   z.copy_(full({1}, complex<double>(2, 5), kComplexDouble));
   EXPECT_EQ(z.item<float>(), 2);
-  expect_error<ShapeError>([&] { x.copy_(zeros({2})); }, "copy_: The size of the source (2) must match the size of the target (3)");
+  expect_error<ShapeError>([&] { x.copy_(zeros({2})); },
+                           "copy_: The size of the source (2) must match the size of the target (3)");
   expect_error<ShapeError>([&] { x.copy_(zeros({1, 2, 3})); }, "number of dimensions of the source (3)");
-  expect_error<ValueError>([&] { x.expand({2, 2, 3}).copy_(x); }, "more than one element of the written-to tensor refers to a single memory location");
+  expect_error<ValueError>(
+      [&] {
+        x.expand({2, 2, 3}).copy_(x);
+      },
+      "more than one element of the written-to tensor refers to a single memory location");
   expect_error<NotSupportedError>([&] { x.copy_(zeros({2, 3}, kMeta)); }, "Cannot copy out of meta tensor");
   Tensor line = count({6});
-  expect_error<ValueError>([&] { line.slice(0, 0, 4).copy_(line.slice(0, 1, 5)); }, "refer to a single memory location");
+  expect_error<ValueError>([&] { line.slice(0, 0, 4).copy_(line.slice(0, 1, 5)); },
+                           "refer to a single memory location");
   EXPECT_THAT(values(line), ElementsAre(0, 1, 2, 3, 4, 5));
   line.copy_(line.view({6}));
   Tensor square = count({2, 4});

@@ -175,10 +175,15 @@ TEST(Errors, TextsAreTheGoldenOnes) {
     EXPECT_EQ(text.find("NO ERROR"), std::string::npos) << c.name;
     EXPECT_EQ(text.find("NOT A FACULA"), std::string::npos) << c.name << ": " << text;
     EXPECT_EQ(text.find("InternalError"), std::string::npos) << c.name << ": " << text;
-    if (!update) EXPECT_EQ(text, golden[c.name]) << c.name;
+    if (!update) {
+      EXPECT_EQ(text, golden[c.name]) << c.name;
+    }
   }
-  if (update) std::ofstream(golden_path()) << fresh.str();
-  else EXPECT_EQ(golden.size(), cases().size()) << "golden.txt has cases that no longer exist";
+  if (update) {
+    std::ofstream(golden_path()) << fresh.str();
+  } else {
+    EXPECT_EQ(golden.size(), cases().size()) << "golden.txt has cases that no longer exist";
+  }
 }
 
 TEST(Errors, LeaveEveryTensorAsItWas) {

@@ -1266,7 +1266,7 @@ inline Tensor negative(const Tensor& self) { return neg(self); }
 inline Tensor& negative_(Tensor& self) { return neg_(self); }
 inline Tensor& negative_out(Tensor& out, const Tensor& self) { return neg_out(out, self); }
 
-// -1, 0 or 1 by the sign of the number; NaN stays NaN. For complex numbers see `sgn`.
+// -1, 0 or 1 by the sign of the number; NaN counts as 0. For complex numbers see `sgn`.
 FACULA_API Tensor sign(const Tensor& self);
 FACULA_API Tensor& sign_(Tensor& self);
 FACULA_API Tensor& sign_out(Tensor& out, const Tensor& self);
