@@ -23,8 +23,10 @@ endif()
 # The same expression gives the same bits with every instruction set: a fused multiply-add is written, never contracted.
 add_library(facula_math_flags INTERFACE)
 target_compile_options(facula_math_flags INTERFACE -ffp-contract=off -fno-math-errno -fno-trapping-math)
+# Calls inside the library go straight to their target: nobody may replace its functions from outside.
+target_compile_options(facula_math_flags INTERFACE -fno-semantic-interposition)
 
-set(FACULA_SHARED_LINK_OPTIONS -Wl,--gc-sections)
+set(FACULA_SHARED_LINK_OPTIONS -Wl,--gc-sections -Wl,-Bsymbolic-functions)
 if(FACULA_SANITIZE STREQUAL "address")
   set(FACULA_SANITIZE_FLAGS -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_compile_definitions(facula_flags INTERFACE FACULA_ASAN _GLIBCXX_ASSERTIONS)

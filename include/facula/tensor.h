@@ -63,8 +63,10 @@ class FACULA_API Tensor {
     if (impl_) release();
   }
   Tensor& operator=(const Tensor& other) & noexcept;
+  // Leaves `other` undefined; what this handle held is let go now, not when `other` dies.
   Tensor& operator=(Tensor&& other) & noexcept {
-    std::swap(impl_, other.impl_);
+    Tensor taken(std::move(other));
+    std::swap(impl_, taken.impl_);
     return *this;
   }
   // Assignment to a temporary writes through it: `x[0] = y`, `x.index({Slice(0, 2)}) = 1`.
@@ -152,6 +154,9 @@ class FACULA_API Tensor {
   Tensor cpu() const;
   Tensor cuda() const;
   Tensor toType(ScalarType t) const;
+  // Another handle on the same elements.
+  Tensor data() const { return alias(); }
+  Tensor tensor_data() const { return alias(); }
   std::string toString() const;
   void print() const;
 

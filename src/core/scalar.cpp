@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cmath>
+#include <limits>
 
 namespace facula {
 namespace {
@@ -68,10 +69,26 @@ int64_t Scalar::checked_integer(int bytes, bool is_signed) const {
   }
   if (bytes == 8) return v;
   int bits = bytes * 8;
+  int64_t high = is_signed ? (int64_t{1} << (bits - 1)) - 1 : (int64_t{1} << bits) - 1;
   // Unsigned targets accept negative values that wrap, as a C++ conversion would.
-  int64_t low = -(int64_t{1} << (bits - 1)), high = is_signed ? (int64_t{1} << (bits - 1)) - 1 : (int64_t{1} << bits) - 1;
-  if (v < low || v > high) refuse(*this, bytes == 4 ? "int" : bytes == 2 ? "int16_t" : "int8_t");
+  int64_t low = is_signed ? -high - 1 : -high;
+  if (v < low || v > high) {
+    constexpr const char* kSigned[] = {"int8_t", "int16_t", "int"};
+    constexpr const char* kUnsigned[] = {"uint8_t", "uint16_t", "uint32_t"};
+    refuse(*this, (is_signed ? kSigned : kUnsigned)[bytes == 4 ? 2 : bytes - 1]);
+  }
   return v;
+}
+
+double Scalar::checked_real(double value, ScalarType dtype) const {
+  double most = dtype == ScalarType::Float      ? std::numeric_limits<float>::max()
+                : dtype == ScalarType::Half     ? 65504.0
+                : dtype == ScalarType::BFloat16 ? 3.3895313892515355e38
+                : dtype == ScalarType::Float8_e5m2   ? 57344.0
+                : dtype == ScalarType::Float8_e4m3fn ? 448.0
+                                                     : std::numeric_limits<double>::max();
+  if (std::abs(value) > most && !std::isinf(value)) refuse(*this, dtype_name(dtype));
+  return value;
 }
 
 bool Scalar::toBool() const { return !is_zero(); }

@@ -269,6 +269,24 @@ bool has_internal_overlap(IntArrayRef sizes, IntArrayRef strides) {
   return false;
 }
 
+namespace {
+
+// Whether `distance` is p_x - p_y for positions p_x in x and p_y in y, dims in descending order of their common strides. The
+// smaller dims together span less than a stride, so that only the two nearest multiples can do.
+bool is_position_difference(int64_t distance, const TensorImpl& x, const TensorImpl& y, const DimVector& order, size_t at) {
+  if (at == order.size()) return distance == 0;
+  auto d = static_cast<size_t>(order[at]);
+  int64_t stride = x.strides[d];
+  int64_t below = distance >= 0 ? distance / stride : -((-distance + stride - 1) / stride);
+  for (int64_t steps = below; steps <= below + 1; ++steps)
+    if (steps <= x.sizes[d] - 1 && steps >= -(y.sizes[d] - 1) &&
+        is_position_difference(distance - steps * stride, x, y, order, at + 1))
+      return true;
+  return false;
+}
+
+}  // namespace
+
 Overlap memory_overlap(const Tensor& a, const Tensor& b) {
   const TensorImpl *x = a.impl(), *y = b.impl();
   if (x->numel == 0 || y->numel == 0 || x->device.is_meta() || y->device.is_meta()) return Overlap::None;
@@ -286,14 +304,20 @@ Overlap memory_overlap(const Tensor& a, const Tensor& b) {
     return Overlap::Full;
   if (is_non_overlapping_and_dense(x->sizes, x->strides) && is_non_overlapping_and_dense(y->sizes, y->strides))
     return Overlap::Partial;
-  // Interleaved columns of one buffer touch no common element: same strides, different residue.
-  if (x->dtype == y->dtype && IntArrayRef(x->sizes) == IntArrayRef(y->sizes) && IntArrayRef(x->strides) == IntArrayRef(y->strides) &&
-      !has_internal_overlap(x->sizes, x->strides)) {
-    auto gap = static_cast<int64_t>((x0 > y0 ? x0 - y0 : y0 - x0) / elementSize(x->dtype));
-    int64_t smallest = INT64_MAX;
-    for (size_t i = 0; i < x->sizes.size(); ++i)
-      if (x->sizes[i] > 1) smallest = std::min(smallest, x->strides[i]);
-    if (gap > 0 && gap < smallest) return Overlap::None;
+  // Views of one buffer with the same strides (columns of a matrix, for one): the distance of their first elements must
+  // not be a difference of two positions.
+  if (x->dtype == y->dtype && IntArrayRef(x->strides) == IntArrayRef(y->strides) && !has_internal_overlap(x->sizes, x->strides) &&
+      !has_internal_overlap(y->sizes, y->strides)) {
+    auto bytes = static_cast<int64_t>(y0) - static_cast<int64_t>(x0);
+    auto width = static_cast<int64_t>(elementSize(x->dtype));
+    if (bytes % width != 0) return Overlap::Partial;
+    DimVector order = dims_by_stride(x->sizes, x->strides);
+    for (size_t d = 0; d < y->sizes.size(); ++d)
+      if (x->sizes[d] == 1 && y->sizes[d] != 1) order.push_back(static_cast<int64_t>(d));
+    std::stable_sort(order.begin(), order.end(), [&](int64_t i, int64_t j) {
+      return x->strides[static_cast<size_t>(i)] > x->strides[static_cast<size_t>(j)];
+    });
+    return is_position_difference(bytes / width, *x, *y, order, 0) ? Overlap::Partial : Overlap::None;
   }
   return Overlap::Unknown;
 }

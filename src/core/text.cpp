@@ -9,6 +9,7 @@
 #include <charconv>
 #include <cstdio>
 #include <ostream>
+#include <sstream>
 
 namespace facula {
 
@@ -27,11 +28,20 @@ Part::Part(double v) {
   auto [end, error] = std::to_chars(buffer, buffer + sizeof(buffer), v);
   text_.assign(buffer, error == std::errc() ? end : buffer);
 }
+Part::Part(const void* value, void (*print)(std::ostream& out, const void* value)) {
+  std::ostringstream out;
+  print(out, value);
+  text_ = std::move(out).str();
+}
 
 std::string concat(std::initializer_list<Part> parts) {
   std::string out;
   for (const Part& p : parts) out += p.text();
   return out;
+}
+
+void raise_array_range(size_t start, size_t count, size_t size) {
+  throw IndexError(str("ArrayRef: invalid slice, ", count, " element(s) from index ", start, " of an array of size ", size));
 }
 
 }  // namespace detail

@@ -10,7 +10,9 @@ namespace facula::detail {
 
 struct SetTo {
   template <class T>
-  static void apply(T& a, const T& b) { a = b; }
+  static void apply(T& a, const T& b) {
+    a = b;
+  }
 };
 
 // Integers wrap; bools are or-ed, and-ed.

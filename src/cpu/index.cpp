@@ -1,4 +1,5 @@
-// CPU kernels of index and index_put: entries at sums of index terms, read, written or folded. Also what they share with scatter.cpp.
+// CPU kernels of index and index_put: entries at sums of index terms, read, written or folded. Also what they share
+// with scatter.cpp.
 #include "cpu/index.h"
 
 #include "core/dispatch.h"
@@ -35,8 +36,10 @@ void WalkDims::normalise(int key) {
 
 void raise_out_of_range(const IndexErrorText& text, int64_t index, int64_t size) {
   if (text.flat)
-    throw IndexError(str(text.prefix, "out of range: tried to access index ", index, " on a tensor of ", size, " elements"));
-  throw IndexError(str(text.prefix, "index ", index, " is out of bounds for dimension ", text.dim, " with size ", size));
+    throw IndexError(
+        str(text.prefix, "out of range: tried to access index ", index, " on a tensor of ", size, " elements"));
+  throw IndexError(
+      str(text.prefix, "index ", index, " is out of bounds for dimension ", text.dim, " with size ", size));
 }
 
 namespace {
@@ -45,7 +48,8 @@ using namespace detail;
 
 constexpr int64_t kGrain = 16384;  // elements that are worth a thread
 
-// Places whose offsets are computed at a time: few when each is used once, many when a whole pass over the rest dims follows.
+// Places whose offsets are computed at a time: few when each is used once, many when a whole pass over the rest dims
+// follows.
 constexpr int64_t kFewPlaces = 512;
 constexpr int64_t kManyPlaces = 16384;
 
@@ -69,7 +73,8 @@ bool term_in_range(const IndexWalk& w, const IndexWalk::Term& t, int64_t begin, 
   // Distances to both ends are non-negative exactly when the index is in range; sums of them need no branches.
   const uint64_t low = static_cast<uint64_t>(w.wrap ? t.size : 0), last = static_cast<uint64_t>(t.size) - 1;
   uint64_t bad = 0;
-  for (int64_t j = 0; j < end - begin; ++j) bad |= (static_cast<uint64_t>(v[j]) + low) | (last - static_cast<uint64_t>(v[j]));
+  for (int64_t j = 0; j < end - begin; ++j)
+    bad |= (static_cast<uint64_t>(v[j]) + low) | (last - static_cast<uint64_t>(v[j]));
   return (bad >> 63) == 0;
 }
 
@@ -127,8 +132,8 @@ bool places_in_range(const IndexWalk& w, int64_t begin, int64_t end) {
   return true;
 }
 
-// Calls `piece` for all places and all of the rest. Places are split among threads only when their order does not matter; otherwise the
-// rest dims are, which makes the result the same for any number of threads.
+// Calls `piece` for all places and all of the rest. Places are split among threads only when their order does not
+// matter; otherwise the rest dims are, which makes the result the same for any number of threads.
 void walk(const IndexWalk& w, size_t element_size, bool ordered, bool checked, PieceFn piece) {
   const int64_t elem = static_cast<int64_t>(element_size);
   const int64_t rest = w.rest.numel();
@@ -148,8 +153,8 @@ void walk(const IndexWalk& w, size_t element_size, bool ordered, bool checked, P
       if (!checked && !places_in_range(w, j, j + n)) return ok.store(false, std::memory_order_relaxed);
       compute_offsets(w, j, n, offsets);
       for_runs(w.rest, rest_begin, rest_end, [&](const int64_t* offset, int64_t length) {
-        piece({w.self + offset[0] * elem, w.other + (offset[1] + j * w.other_step) * elem, offsets, n, w.other_step, length,
-               run.stride[0], run.stride[1], far});
+        piece({w.self + offset[0] * elem, w.other + (offset[1] + j * w.other_step) * elem, offsets, n, w.other_step,
+               length, run.stride[0], run.stride[1], far});
       });
     }
   };
@@ -157,7 +162,8 @@ void walk(const IndexWalk& w, size_t element_size, bool ordered, bool checked, P
   if (split_places) {
     parallel_for(0, w.count, std::max<int64_t>(1, kGrain / rest), [&](int64_t b, int64_t e) { part(b, e, 0, rest); });
   } else {
-    parallel_for(0, rest, std::max<int64_t>(1, kGrain / w.count), [&](int64_t b, int64_t e) { part(0, w.count, b, e); });
+    parallel_for(0, rest, std::max<int64_t>(1, kGrain / w.count),
+                 [&](int64_t b, int64_t e) { part(0, w.count, b, e); });
   }
   if (!ok.load()) raise_first_bad(w);
 }
@@ -165,6 +171,19 @@ void walk(const IndexWalk& w, size_t element_size, bool ordered, bool checked, P
 // Whether the inner loop goes over places rather than along the run: whichever lies closer together.
 bool places_inside(const Piece& p) {
   return p.run == 1 || (p.other_stride != 0 ? p.other_step < p.other_stride : p.self_stride != 1);
+}
+
+// Rows of a length known to the compiler. They lie anywhere: the next ones are asked for while others are copied.
+template <size_t kBytes, class T>
+void copy_rows(const Piece& p) {
+  const T* self = reinterpret_cast<const T*>(p.self);
+  T* other = reinterpret_cast<T*>(p.other);
+  int64_t j = 0;
+  for (; j + 8 < p.places; ++j) {
+    __builtin_prefetch(self + p.offsets[j + 8]);
+    std::memcpy(other + j * p.other_step, self + p.offsets[j], kBytes);
+  }
+  for (; j < p.places; ++j) std::memcpy(other + j * p.other_step, self + p.offsets[j], kBytes);
 }
 
 template <class T>
@@ -189,6 +208,13 @@ void get_piece(const Piece& p) {
     return;
   }
   const bool rows = p.self_stride == 1 && p.other_stride == 1;
+  if (rows) {
+    const int64_t bytes = p.run * static_cast<int64_t>(sizeof(T));
+    if (bytes == 16) return copy_rows<16, T>(p);
+    if (bytes == 32) return copy_rows<32, T>(p);
+    if (bytes == 64) return copy_rows<64, T>(p);
+    if (bytes == 128) return copy_rows<128, T>(p);
+  }
   for (int64_t j = 0; j < p.places; ++j) {
     const T* from = self + p.offsets[j];
     T* to = other + j * p.other_step;
@@ -224,7 +250,8 @@ void fold_piece(const Piece& p) {
 }
 
 void index_cpu(const IndexWalk& w, size_t element_size) {
-  walk(w, element_size, false, w.checked, dispatch_size(element_size, []<class T>() -> PieceFn { return &get_piece<T>; }));
+  walk(w, element_size, false, w.checked,
+       dispatch_size(element_size, []<class T>() -> PieceFn { return &get_piece<T>; }));
 }
 
 // Every index is checked before the first entry is written.

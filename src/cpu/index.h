@@ -1,5 +1,5 @@
-// Where entries at indices lie in memory: what the meanings of index, gather, scatter and their kin hand to the CPU kernels. Says
-// nothing of how the kernels walk.
+// Where entries at indices lie in memory: what the meanings of index, gather, scatter and their kin hand to the CPU
+// kernels. Says nothing of how the kernels walk.
 #pragma once
 
 #include "core/function_ref.h"
@@ -23,8 +23,8 @@ struct WalkDims {
   void add(int64_t size, int64_t first, int64_t second, int64_t third = 0) {
     if (size != 1) dims[n++] = {size, {first, second, third}};
   }
-  // Brings the dims into descending order of one operand's strides and joins those that are one run in all operands. There is at
-  // least one dim afterwards.
+  // Brings the dims into descending order of one operand's strides and joins those that are one run in all operands.
+  // There is at least one dim afterwards.
   void normalise(int key);
   int64_t numel() const {
     int64_t count = 1;
@@ -54,7 +54,8 @@ void for_runs(const WalkDims& walk, int64_t begin, int64_t end, F&& f) {
   }
   for (int64_t done = begin; done < end;) {
     const int64_t length = run.size - start < end - done ? run.size - start : end - done;
-    const int64_t here[3] = {offset[0] + start * run.stride[0], offset[1] + start * run.stride[1], offset[2] + start * run.stride[2]};
+    const int64_t here[3] = {offset[0] + start * run.stride[0], offset[1] + start * run.stride[1],
+                             offset[2] + start * run.stride[2]};
     f(here, length);
     done += length;
     start = 0;
@@ -68,8 +69,8 @@ void for_runs(const WalkDims& walk, int64_t begin, int64_t end, F&& f) {
   }
 }
 
-// How an index out of range is told: "PREFIXindex 7 is out of bounds for dimension 0 with size 5", or for `flat` ones in terms of
-// the number of elements.
+// How an index out of range is told: "PREFIXindex 7 is out of bounds for dimension 0 with size 5", or for `flat` ones
+// in terms of the number of elements.
 struct IndexErrorText {
   const char* prefix;
   int64_t dim;
@@ -77,7 +78,8 @@ struct IndexErrorText {
 };
 [[noreturn]] void raise_out_of_range(const IndexErrorText& text, int64_t index, int64_t size);
 
-// The entries of `self` at `count` places, each of them a sum of terms index * stride, times the rest dims; and their counterparts in `other`.
+// The entries of `self` at `count` places, each of them a sum of terms index * stride, times the rest dims; and their
+// counterparts in `other`.
 struct IndexWalk {
   struct Term {
     const int64_t* values;
@@ -88,7 +90,7 @@ struct IndexWalk {
   };
 
   IndexErrorText error{"index: ", 0};
-  bool wrap = true;     // negative indices count from the end
+  bool wrap = true;      // negative indices count from the end
   bool checked = false;  // the indices are known to be in range
   char* self = nullptr;
   char* other = nullptr;
@@ -119,10 +121,11 @@ using GatherKernel = void(const GatherWalk&, size_t element_size);
 using ScatterKernel = void(const GatherWalk&, ScalarType, Combine);
 // The mask is a contiguous bool or uint8 tensor; `make` yields the result for a number of true entries.
 using MaskedSelectKernel = Tensor(const Tensor& self, const Tensor& mask, FunctionRef<Tensor(int64_t)> make);
-// Writes the entries of contiguous `source` over those of contiguous `self` where the mask is true. Raises when there are too few.
+// Writes the entries of contiguous `source` over those of contiguous `self` where the mask is true. Raises when there
+// are too few.
 using MaskedScatterKernel = void(const Tensor& self, const Tensor& mask, const Tensor& source);
-// The result of `make` is int64 and holds positions in the sizes of the mask, one column per dim, with any strides. With `flat` it is
-// a vector of positions in the flattened mask.
+// The result of `make` is int64 and holds positions in the sizes of the mask, one column per dim, with any strides.
+// With `flat` it is a vector of positions in the flattened mask.
 using NonzeroKernel = Tensor(const Tensor& mask, bool flat, FunctionRef<Tensor(int64_t)> make);
 
 }  // namespace facula

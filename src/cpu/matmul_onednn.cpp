@@ -2,6 +2,7 @@
 
 #include "core/hash.h"
 #include "cpu/parallel.h"
+#include "cpu/parallel_omp.h"
 
 #include <facula/core/error.h>
 
@@ -37,13 +38,21 @@ void check(dnnl_status_t status, const char* what) {
 // Products worth a thread of their own, in multiplications.
 constexpr int64_t kSmallProduct = 64 * 64 * 64;
 
+// What a product may use: small ones lose more at the fork than they gain.
+int threads_for(int64_t work) { return in_parallel_region() || work <= kSmallProduct ? 1 : get_num_threads(); }
+
 template <class One>
 void over_batch(const MatmulArgs& args, One&& one) {
   int64_t work = std::max<int64_t>(1, args.m * args.n * args.k);
-  if (args.batch == 1) return one(0);
   // Large products use all threads inside, one after the other.
-  bool inside = work > 8 * kSmallProduct && args.batch < 2 * get_num_threads();
-  parallel_for(0, args.batch, inside ? args.batch : std::max<int64_t>(1, kSmallProduct / 4 / work), [&](int64_t first, int64_t last) {
+  bool inside = args.batch == 1 || (work > 8 * kSmallProduct && args.batch < 2 * get_num_threads());
+  if (inside) {
+    ScopedOmpThreads threads(threads_for(work));
+    for (int64_t i = 0; i < args.batch; ++i) one(i);
+    return;
+  }
+  parallel_for(0, args.batch, std::max<int64_t>(1, kSmallProduct / 4 / work), [&](int64_t first, int64_t last) {
+    ScopedOmpThreads threads(1);
     for (int64_t i = first; i < last; ++i) one(i);
   });
 }
@@ -173,6 +182,7 @@ bool onednn_matmul_bf16(const MatmulArgs& args) {
   bool regular = !args.a.batch_offsets && !args.b.batch_offsets && !args.c.batch_offsets && args.a.batch_stride > 0 &&
                  args.b.batch_stride > 0;
   if (args.batch == 1 || regular) {
+    ScopedOmpThreads threads(threads_for(args.batch * args.m * args.n * args.k));
     execute(cached_product(args, args.batch, DataType::bf16, DataType::bf16), element(args.a, 0), element(args.b, 0), element(args.c, 0));
     return true;
   }
@@ -186,6 +196,7 @@ void onednn_matmul_int8(const MatmulArgs& args) {
   initialize();
   Lead la = lead_of(args.a, args.m, args.k), lb = lead_of(args.b, args.k, args.n);
   int32_t no_offset = 0;
+  ScopedOmpThreads threads(threads_for(args.m * args.n * args.k));
   check(dnnl_gemm_s8s8s32(la.trans, lb.trans, 'F', args.m, args.n, args.k, 1.0f, static_cast<const int8_t*>(args.a.data), la.ld, 0,
                           static_cast<const int8_t*>(args.b.data), lb.ld, 0, 0.0f, static_cast<int32_t*>(args.c.data),
                           std::max<int64_t>(args.c.row_stride, args.n), &no_offset),

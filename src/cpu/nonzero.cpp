@@ -1,5 +1,6 @@
-// CPU kernels that follow the true entries of a mask: nonzero, masked_select, masked_scatter. The mask is cut into blocks of fixed length;
-// their counts, summed up, tell every block where its entries begin, so blocks are independent.
+// CPU kernels that follow the true entries of a mask: nonzero, masked_select, masked_scatter. The mask is cut into
+// blocks of fixed length; their counts, summed up, tell every block where its entries begin, so blocks are
+// independent.
 #include "cpu/index.h"
 
 #include "core/kernel_table.h"
@@ -61,8 +62,8 @@ class BlockStarts {
     counts[blocks_] = sum;
   }
   int64_t total() const { return scratch_.as<int64_t>()[blocks_]; }
-  // Calls f(begin, end, start) for pieces of at most kStep entries of the mask; `start` true entries lie before the piece. f returns how
-  // many lie in it.
+  // Calls f(begin, end, start) for pieces of at most kStep entries of the mask; `start` true entries lie before the
+  // piece. f returns how many lie in it.
   template <class F>
   void for_steps(int64_t n, F&& f) const {
     const int64_t* starts = scratch_.as<int64_t>();

@@ -17,4 +17,9 @@ void run_on_threads(int n, void (*fn)(void* ctx, int thread), void* ctx) {
 
 int default_num_threads() { return omp_get_max_threads(); }
 
+ScopedOmpThreads::ScopedOmpThreads(int n) : before_(omp_get_max_threads()) {
+  if (n != before_) omp_set_num_threads(n);
+}
+ScopedOmpThreads::~ScopedOmpThreads() { omp_set_num_threads(before_); }
+
 }  // namespace facula

@@ -1,4 +1,4 @@
-// The seam to OpenMP: the only function whose body knows it.
+// The seam to OpenMP: parallel_omp.cpp alone knows it.
 #pragma once
 
 namespace facula {
@@ -9,5 +9,17 @@ void run_on_threads(int n, void (*fn)(void* ctx, int thread), void* ctx);
 
 // The number of threads OpenMP would take by itself.
 int default_num_threads();
+
+// How many threads OpenMP code that this thread calls may use (oneDNN's), until the end of the scope.
+class ScopedOmpThreads {
+ public:
+  explicit ScopedOmpThreads(int n);
+  ~ScopedOmpThreads();
+  ScopedOmpThreads(const ScopedOmpThreads&) = delete;
+  ScopedOmpThreads& operator=(const ScopedOmpThreads&) = delete;
+
+ private:
+  int before_;
+};
 
 }  // namespace facula

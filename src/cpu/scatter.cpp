@@ -1,4 +1,5 @@
-// CPU kernels of gather and scatter: one index per entry, along one dimension. Index terms for whole slices live in index.cpp.
+// CPU kernels of gather and scatter: one index per entry, along one dimension. Index terms for whole slices live in
+// index.cpp.
 #include "cpu/index.h"
 
 #include "core/dispatch.h"
@@ -16,7 +17,8 @@ namespace {
 using namespace detail;
 
 constexpr int64_t kGrain = 16384;
-constexpr int64_t kStretch = 1024;  // indices that are checked at a time before they are used
+constexpr int64_t kFarBytes = 1 << 20;  // from here on self counts as larger than the caches
+constexpr int64_t kStretch = 1024;      // indices that are checked at a time before they are used
 
 // Every position of the index as one walk; along the dim self stays where it is, for the index says where to go.
 WalkDims all_positions(const GatherWalk& w, int key) {
@@ -40,22 +42,24 @@ WalkDims all_positions(const GatherWalk& w, int key) {
   std::abort();
 }
 
-// Whether n indices lie in [0, size). Index and distance to the end are both non-negative exactly then, which needs no branches.
+// Whether n indices lie in [0, size). Index and distance to the end are both non-negative exactly then, which needs no
+// branches.
 bool all_in_range(const int64_t* index, int64_t step, int64_t n, int64_t size) {
   uint64_t bad = 0;
   const uint64_t last = static_cast<uint64_t>(size) - 1;
   if (step == 1) {
     for (int64_t j = 0; j < n; ++j) bad |= static_cast<uint64_t>(index[j]) | (last - static_cast<uint64_t>(index[j]));
   } else {
-    for (int64_t j = 0; j < n; ++j) bad |= static_cast<uint64_t>(index[j * step]) | (last - static_cast<uint64_t>(index[j * step]));
+    for (int64_t j = 0; j < n; ++j)
+      bad |= static_cast<uint64_t>(index[j * step]) | (last - static_cast<uint64_t>(index[j * step]));
   }
   return (bad >> 63) == 0;
 }
 
 // False when an index is out of range.
 template <class T>
-bool gather_run(const T* self, int64_t self_step, T* other, int64_t other_step, const int64_t* index, int64_t index_step,
-                int64_t stride, int64_t size, int64_t n) {
+bool gather_run(const T* self, int64_t self_step, T* other, int64_t other_step, const int64_t* index,
+                int64_t index_step, int64_t stride, int64_t size, int64_t n) {
   if (index_step == 0) {
     if (!all_in_range(index, 0, 1, size)) return false;
     const T* from = self + *index * stride;
@@ -82,26 +86,6 @@ bool gather_run(const T* self, int64_t self_step, T* other, int64_t other_step, 
   return true;
 }
 
-void gather_cpu(const GatherWalk& w, size_t element_size) {
-  const WalkDims all = all_positions(w, 1);
-  const int64_t total = all.numel();
-  if (total == 0) return;
-  if (w.size == 0) raise_first_bad(w);
-  const WalkDims::Dim& run = all.last();
-  std::atomic<bool> ok{true};
-  dispatch_size(element_size, [&]<class T>() {
-    parallel_for(0, total, kGrain, [&](int64_t begin, int64_t end) {
-      bool good = true;
-      for_runs(all, begin, end, [&](const int64_t* offset, int64_t n) {
-        good &= gather_run(reinterpret_cast<const T*>(w.self) + offset[0], run.stride[0], reinterpret_cast<T*>(w.other) + offset[1],
-                           run.stride[1], w.index + offset[2], run.stride[2], w.stride, w.size, n);
-      });
-      if (!good) ok.store(false, std::memory_order_relaxed);
-    });
-  });
-  if (!ok.load()) raise_first_bad(w);
-}
-
 // Reads each index once, however often an expanded one repeats it.
 void check_indices(const GatherWalk& w) {
   WalkDims once;
@@ -113,7 +97,8 @@ void check_indices(const GatherWalk& w) {
   std::atomic<bool> ok{true};
   parallel_for(0, once.numel(), 4 * kGrain, [&](int64_t begin, int64_t end) {
     bool good = true;
-    for_runs(once, begin, end, [&](const int64_t* offset, int64_t n) { good &= all_in_range(w.index + offset[2], step, n, w.size); });
+    for_runs(once, begin, end,
+             [&](const int64_t* offset, int64_t n) { good &= all_in_range(w.index + offset[2], step, n, w.size); });
     if (!good) ok.store(false, std::memory_order_relaxed);
   });
   if (!ok.load()) raise_first_bad(w);
@@ -122,65 +107,125 @@ void check_indices(const GatherWalk& w) {
 // All indices along the dim, for a run of the innermost rest dim.
 struct Piece {
   char* self;
-  const char* other;
+  char* other;
   const int64_t* index;
   int64_t run;
 };
 using PieceFn = void (*)(const GatherWalk&, const Piece&);
 
+// The other way round: from self.
+struct Fetch {
+  template <class T>
+  static void apply(const T& a, T& b) {
+    b = a;
+  }
+};
+
 template <class T, class Op>
-void scatter_piece(const GatherWalk& w, const Piece& p) {
-  const int64_t self_stride = w.rest.last().stride[0], other_stride = w.rest.last().stride[1], index_stride = w.rest.last().stride[2];
+void visit_piece(const GatherWalk& w, const Piece& p) {
+  const int64_t self_stride = w.rest.last().stride[0], other_stride = w.rest.last().stride[1],
+                index_stride = w.rest.last().stride[2];
   T* self = reinterpret_cast<T*>(p.self);
-  const T* other = reinterpret_cast<const T*>(p.other);
+  T* other = reinterpret_cast<T*>(p.other);
   if (p.run == 1 || w.stride < self_stride) {
     for (int64_t r = 0; r < p.run; ++r) {
-      T* to = self + r * self_stride;
-      const T* from = other + r * other_stride;
+      T* at = self + r * self_stride;
+      T* from = other + r * other_stride;
       const int64_t* index = p.index + r * index_stride;
       if (w.index_step == 1 && w.other_step == 1 && w.stride == 1) {
-        for (int64_t d = 0; d < w.length; ++d) Op::apply(to[index[d]], from[d]);
+        for (int64_t d = 0; d < w.length; ++d) Op::apply(at[index[d]], from[d]);
       } else {
-        for (int64_t d = 0; d < w.length; ++d) Op::apply(to[index[d * w.index_step] * w.stride], from[d * w.other_step]);
+        for (int64_t d = 0; d < w.length; ++d)
+          Op::apply(at[index[d * w.index_step] * w.stride], from[d * w.other_step]);
       }
     }
     return;
   }
-  for (int64_t d = 0; d < w.length; ++d) {
-    const T* from = other + d * w.other_step;
-    const int64_t* index = p.index + d * w.index_step;
-    if (index_stride == 0) {
-      fold_row<T, Op>(self + *index * w.stride, self_stride, from, other_stride, p.run);
-    } else {
-      for (int64_t r = 0; r < p.run; ++r) Op::apply(self[index[r * index_stride] * w.stride + r * self_stride], from[r * other_stride]);
+  if (index_stride == 0) {
+    if constexpr (!std::is_same_v<Op, Fetch>) {
+      for (int64_t d = 0; d < w.length; ++d)
+        fold_row<T, Op>(self + p.index[d * w.index_step] * w.stride, self_stride, other + d * w.other_step,
+                        other_stride, p.run);
+      return;
+    }
+  }
+  // Where every index leads to another row of a large self, a few columns at a time keep their part of it in the cache.
+  const bool far = w.size * w.stride * static_cast<int64_t>(sizeof(T)) >= kFarBytes;
+  const int64_t columns = far ? std::max<int64_t>(8, 128 / static_cast<int64_t>(sizeof(T))) : p.run;
+  for (int64_t first = 0; first < p.run; first += columns) {
+    const int64_t last = std::min(first + columns, p.run);
+    for (int64_t d = 0; d < w.length; ++d) {
+      T* from = other + d * w.other_step;
+      const int64_t* index = p.index + d * w.index_step;
+      for (int64_t r = first; r < last; ++r)
+        Op::apply(self[index[r * index_stride] * w.stride + r * self_stride], from[r * other_stride]);
     }
   }
 }
 
+void visit_all(const GatherWalk& w, size_t element_size, PieceFn piece) {
+  const int64_t elem = static_cast<int64_t>(element_size);
+  parallel_for(0, w.rest.numel(), std::max<int64_t>(1, kGrain / w.length), [&](int64_t begin, int64_t end) {
+    for_runs(w.rest, begin, end, [&](const int64_t* offset, int64_t n) {
+      piece(w, {w.self + offset[0] * elem, w.other + offset[1] * elem, w.index + offset[2], n});
+    });
+  });
+}
+
+// Whether a gather is better done by columns: see visit_piece.
+bool by_columns(const GatherWalk& w, size_t element_size) {
+  const WalkDims::Dim& run = w.rest.last();
+  return run.size >= 32 && run.stride[0] == 1 && run.stride[2] != 0 && w.stride > 1 && w.length >= 32 &&
+         w.size * w.stride * static_cast<int64_t>(element_size) >= kFarBytes;
+}
+
+void gather_cpu(const GatherWalk& w, size_t element_size) {
+  const WalkDims all = all_positions(w, 1);
+  const int64_t total = all.numel();
+  if (total == 0) return;
+  if (w.size == 0) raise_first_bad(w);
+  if (by_columns(w, element_size)) {
+    check_indices(w);
+    return visit_all(w, element_size,
+                     dispatch_size(element_size, []<class T>() -> PieceFn { return &visit_piece<T, Fetch>; }));
+  }
+  const WalkDims::Dim& run = all.last();
+  std::atomic<bool> ok{true};
+  dispatch_size(element_size, [&]<class T>() {
+    parallel_for(0, total, kGrain, [&](int64_t begin, int64_t end) {
+      bool good = true;
+      for_runs(all, begin, end, [&](const int64_t* offset, int64_t n) {
+        good &= gather_run(reinterpret_cast<const T*>(w.self) + offset[0], run.stride[0],
+                           reinterpret_cast<T*>(w.other) + offset[1], run.stride[1], w.index + offset[2], run.stride[2],
+                           w.stride, w.size, n);
+      });
+      if (!good) ok.store(false, std::memory_order_relaxed);
+    });
+  });
+  if (!ok.load()) raise_first_bad(w);
+}
+
 PieceFn piece_for(ScalarType dtype, Combine combine) {
   switch (combine) {
-    case Combine::Set: return dispatch_size(elementSize(dtype), []<class T>() -> PieceFn { return &scatter_piece<T, SetTo>; });
-    case Combine::Add: return dispatch_dtype(dtype, []<class T>() -> PieceFn { return &scatter_piece<T, AddTo>; });
-    case Combine::Mul: return dispatch_dtype(dtype, []<class T>() -> PieceFn { return &scatter_piece<T, MulTo>; });
-    case Combine::Max: return dispatch_real(dtype, []<class T>() -> PieceFn { return &scatter_piece<T, MaxTo>; });
-    case Combine::Min: return dispatch_real(dtype, []<class T>() -> PieceFn { return &scatter_piece<T, MinTo>; });
+    case Combine::Set:
+      return dispatch_size(elementSize(dtype), []<class T>() -> PieceFn { return &visit_piece<T, SetTo>; });
+    case Combine::Add: return dispatch_dtype(dtype, []<class T>() -> PieceFn { return &visit_piece<T, AddTo>; });
+    case Combine::Mul: return dispatch_dtype(dtype, []<class T>() -> PieceFn { return &visit_piece<T, MulTo>; });
+    case Combine::Max: return dispatch_real(dtype, []<class T>() -> PieceFn { return &visit_piece<T, MaxTo>; });
+    case Combine::Min: return dispatch_real(dtype, []<class T>() -> PieceFn { return &visit_piece<T, MinTo>; });
   }
   return nullptr;
 }
 
-// Every index is checked before the first entry is written. Threads share the rest dims, never the scattered one, whose indices
-// are taken in order: of several writes to one place the last stays, and sums come out the same for any number of threads.
+// Every index is checked before the first entry is written. Threads share the rest dims, never the scattered one,
+// whose indices are taken in order: of several writes to one place the last stays, and sums come out the same for any
+// number of threads.
 void scatter_cpu(const GatherWalk& w, ScalarType dtype, Combine combine) {
   const int64_t rest = w.rest.numel();
   if (rest == 0 || w.length == 0) return;
   const PieceFn piece = piece_for(dtype, combine);
   check_indices(w);
-  const int64_t elem = static_cast<int64_t>(elementSize(dtype));
-  parallel_for(0, rest, std::max<int64_t>(1, kGrain / w.length), [&](int64_t begin, int64_t end) {
-    for_runs(w.rest, begin, end, [&](const int64_t* offset, int64_t n) {
-      piece(w, {w.self + offset[0] * elem, w.other + offset[1] * elem, w.index + offset[2], n});
-    });
-  });
+  visit_all(w, elementSize(dtype), piece);
 }
 
 const KernelRegistration gather_registration(OpId::gather, DeviceType::CPU, &gather_cpu);

@@ -185,7 +185,8 @@ void sort_by_comparison(ScalarType t, const void* src, int64_t n, bool descendin
   std::iota(order, order + n, int64_t{0});
   std::sort(order, order + n, [keys](int64_t x, int64_t y) { return keys[x] != keys[y] ? keys[x] < keys[y] : x < y; });
   for (int64_t i = 0; i < keep; ++i) {
-    std::memcpy(static_cast<char*>(values) + static_cast<size_t>(i) * elem, static_cast<const char*>(src) + static_cast<size_t>(order[i]) * elem, elem);
+    const char* from = static_cast<const char*>(src) + static_cast<size_t>(order[i]) * elem;
+    std::memcpy(static_cast<char*>(values) + static_cast<size_t>(i) * elem, from, elem);
     indices[i] = order[i];
   }
 }

@@ -166,6 +166,13 @@ void TileEval::bind_load(size_t i, const void* data, int64_t row_stride, int64_t
   }
   char* buffer = slot(v);
   pointers_[v] = buffer;
+  if (i < kRemembered) {
+    Loaded& l = loaded_[i];
+    // Rows that repeat (stride 0) serve any smaller number of rows too.
+    bool enough = rows_ == l.rows || (row_stride == 0 && rows_ < l.rows);
+    if (data == l.data && enough && cols_ == l.cols && row_stride == l.row_stride && col_stride == l.col_stride) return;
+    l = {data, rows_, cols_, row_stride, col_stride};
+  }
   if (contiguous) convert(data, buffer, static_cast<size_t>(count_));
   else load_block(data, dtype, rows_, cols_, row_stride, col_stride, buffer);
 }
@@ -173,6 +180,9 @@ void TileEval::bind_load(size_t i, const void* data, int64_t row_stride, int64_t
 void TileEval::run(const std::vector<TileStep>& steps, int64_t count) {
   auto at = [&](uint16_t v) -> const void* { return v == kNoValue ? nullptr : pointers_[v]; };
   for (const TileStep& s : steps) {
+    // A result that takes over the buffer of a load ends what that buffer held.
+    for (size_t i = 0; i < std::min(kRemembered, plan_.load_values.size()); ++i)
+      if (pointers_[s.result] == slot(plan_.load_values[i])) loaded_[i].data = nullptr;
     if (s.fn) s.fn(at(s.operands[0]), at(s.operands[1]), at(s.operands[2]), pointers_[s.result], static_cast<size_t>(count));
     else s.cast(at(s.operands[0]), pointers_[s.result], static_cast<size_t>(count));
   }

@@ -67,8 +67,16 @@ class TileEval {
   void run(const std::vector<TileStep>& steps, int64_t count);
   char* slot(uint16_t id) const { return buffer_ + plan_.slots[id] * plan_.slot_bytes; }
 
+  // What a load's buffer holds, so that a block which is the same for many tiles (a broadcast row) is loaded once.
+  struct Loaded {
+    const void* data = nullptr;
+    int64_t rows = 0, cols = 0, row_stride = 0, col_stride = 0;
+  };
+  static constexpr size_t kRemembered = 4;
+
   const CpuProgram& program_;
   const TilePlan& plan_;
+  Loaded loaded_[kRemembered];
   int64_t rows_ = 0, cols_ = 0, count_ = 0;
   char* buffer_ = nullptr;
   char* pointer_room_[24];

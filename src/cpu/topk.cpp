@@ -25,8 +25,8 @@ struct Entry {
   bool operator<(const Entry& o) const { return key != o.key ? key < o.key : index < o.index; }
 };
 
-// The k smallest entries of a sequence that is seen in chunks. Holds up to twice as many before it drops the worse half, so each entry
-// that gets in costs a constant on average; most of a random row fails the test against the bound.
+// The k smallest entries of a sequence that is seen in chunks. Takes in half as many again before it drops the worst, so each entry that
+// gets in costs a constant on average; most of a random row fails the test against the bound.
 template <class K>
 class BestOf {
  public:
@@ -37,8 +37,10 @@ class BestOf {
     const int64_t elem = static_cast<int64_t>(elementSize(t));
     K keys[kChunk];
     uint32_t positions[kChunk];
-    for (int64_t i = 0; i < n; i += kChunk) {
-      const int64_t count = std::min<int64_t>(kChunk, n - i);
+    // The first entries come in without a test: few, so that there is a bound soon.
+    const int64_t untested = std::clamp<int64_t>(2 * k_, 32, kChunk);
+    for (int64_t i = 0, count = 0; i < n; i += count) {
+      count = std::min<int64_t>(bounded_ ? kChunk : untested, n - i);
       load_keys(t, src + i * elem, count, largest, keys);
       if (static_cast<int64_t>(entries_.size()) + count > room_) shrink();
       if (!bounded_) {
@@ -49,7 +51,7 @@ class BestOf {
       // Later entries equal to the bound lose the tie, so only smaller ones matter.
       const int64_t hits = collect_below(keys, count, bound_, positions);
       for (int64_t h = 0; h < hits; ++h) entries_.push_back({keys[positions[h]], first + i + positions[h]});
-      if (hits > kChunk / 8) shrink();
+      if (static_cast<int64_t>(entries_.size()) - k_ >= std::max<int64_t>(k_ / 2, 8)) shrink();
     }
   }
 

@@ -1,6 +1,6 @@
-// Reading and writing slices at index tensors: index, index_put, index_select, index_add, index_copy, index_fill, take, put, embedding. All of
-// them are one walk over places and the dims that are taken whole. One index per entry (gather, scatter) lives in scatter.cpp, masks in
-// masked.cpp, the C++ syntax in tensor_index.cpp.
+// Reading and writing slices at index tensors: index, index_put, index_select, index_add, index_copy, index_fill,
+// take, put, embedding. All of them are one walk over places and the dims that are taken whole. One index per entry
+// (gather, scatter) lives in scatter.cpp, masks in masked.cpp, the C++ syntax in tensor_index.cpp.
 #include "cpu/convert.h"
 #include "cpu/executor.h"
 #include "ops/index_checks.h"
@@ -11,13 +11,13 @@
 namespace facula {
 
 Element::Element(const Scalar& value, ScalarType dtype, const char* op) {
-  FACULA_CHECK(!value.isComplex() || isComplexType(dtype), DTypeError, op, ": value cannot be converted to type ", toString(dtype),
-               " without losing its imaginary part: ", value.str());
-  const CType type = value.isComplex()                   ? CType::C128
-                     : value.isFloatingPoint()           ? CType::F64
-                     : value.tag() == Scalar::Tag::UInt  ? CType::U64
-                     : value.isBoolean()                 ? CType::B8
-                                                         : CType::I64;
+  FACULA_CHECK(!value.isComplex() || isComplexType(dtype), DTypeError, op, ": value cannot be converted to type ",
+               toString(dtype), " without losing its imaginary part: ", value.str());
+  const CType type = value.isComplex()                  ? CType::C128
+                     : value.isFloatingPoint()          ? CType::F64
+                     : value.tag() == Scalar::Tag::UInt ? CType::U64
+                     : value.isBoolean()                ? CType::B8
+                                                        : CType::I64;
   const ParamValue wide = param_value(value, type);
   cast_store_fn(type, dtype)(&wide, bytes_, 1);
 }
@@ -39,7 +39,8 @@ class Places {
   // Sizes of what the indices select.
   const DimVector& result_sizes() const { return result_sizes_; }
 
-  // Fills the walk in, all but `other`'s data. `other_strides` belong to result_sizes(); false when the places are not one run there.
+  // Fills the walk in, all but `other`'s data. `other_strides` belong to result_sizes(); false when the places are not
+  // one run there.
   bool fill(IndexWalk& w, IntArrayRef other_strides) {
     const size_t shape_dims = shape_.size();
     w.count = 1;
@@ -71,20 +72,21 @@ class Places {
   };
 
   void collect(ArrayRef<std::optional<Tensor>> indices) {
-    size_t d = 0;             // in sizes_, which differ from self's once masks have joined or added dims
-    int64_t used = 0;         // dims of self
+    size_t d = 0;      // in sizes_, which differ from self's once masks have joined or added dims
+    int64_t used = 0;  // dims of self
     for (size_t k = 0; k < indices.size(); ++k) {
       const bool given = indices[k].has_value() && indices[k]->defined();
       const TensorImpl* i = given ? indices[k]->impl() : nullptr;
       const bool mask = given && (i->dtype == ScalarType::Bool || i->dtype == ScalarType::Byte);
       const int64_t takes = mask ? i->dim() : 1;
-      FACULA_CHECK(used + takes <= self_.dim(), IndexError, op_, ": too many indices for tensor of dimension ", self_.dim());
+      FACULA_CHECK(used + takes <= self_.dim(), IndexError, op_, ": too many indices for tensor of dimension ",
+                   self_.dim());
       if (mask) {
         add_mask(*indices[k], d, used, k);
       } else if (given) {
         FACULA_CHECK(i->dtype == ScalarType::Long || i->dtype == ScalarType::Int, IndexError, op_,
-                     ": tensors used as indices must be long, int, byte or bool tensors, but index ", k, " is ", toString(i->dtype),
-                     "; convert it with .to(kLong)");
+                     ": tensors used as indices must be long, int, byte or bool tensors, but index ", k, " is ",
+                     toString(i->dtype), "; convert it with .to(kLong)");
         entries_.push_back({as_dtype(*indices[k], ScalarType::Long), d++, used});
       } else {
         ++d;
@@ -98,9 +100,9 @@ class Places {
     const TensorImpl* m = mask.impl();
     const size_t dims = m->sizes.size();
     for (size_t j = 0; j < dims; ++j)
-      FACULA_CHECK(m->sizes[j] == sizes_[d + j], IndexError, op_, ": The shape of the mask ", to_text(m->sizes), " at index ", j,
-                   " does not match the shape of the indexed tensor ", to_text(self_.sizes), " at index ", static_cast<size_t>(used) + j,
-                   " (index number ", number, ")");
+      FACULA_CHECK(m->sizes[j] == sizes_[d + j], IndexError, op_, ": The shape of the mask ", to_text(m->sizes),
+                   " at index ", j, " does not match the shape of the indexed tensor ", to_text(self_.sizes),
+                   " at index ", static_cast<size_t>(used) + j, " (index number ", number, ")");
     FACULA_CHECK(!m->device.is_meta(), NotSupportedError, op_,
                  ": the shape of the result depends on the values of a mask, which a meta tensor does not have");
     const Tensor bytes = as_contiguous(mask);
@@ -123,7 +125,8 @@ class Places {
       return;
     }
     const Tensor columns = positions(bytes, false);
-    for (size_t j = 0; j < dims; ++j, ++d) entries_.push_back({columns.select(0, static_cast<int64_t>(j)), d, used + static_cast<int64_t>(j)});
+    for (size_t j = 0; j < dims; ++j, ++d)
+      entries_.push_back({columns.select(0, static_cast<int64_t>(j)), d, used + static_cast<int64_t>(j)});
   }
 
   // The stride of dims [d, d + count) seen as one, where they can be.
@@ -142,7 +145,8 @@ class Places {
       Tensor rows = new_tensor({mask.dim(), count}, ScalarType::Long, mask.impl()->device, "index");
       return view_of(rows, {count, mask.dim()}, {1, count}, 0);
     };
-    Tensor result = call_kernel<NonzeroKernel>(OpId::nonzero, device_type(mask), mask, flat, FunctionRef<Tensor(int64_t)>(make));
+    Tensor result =
+        call_kernel<NonzeroKernel>(OpId::nonzero, device_type(mask), mask, flat, FunctionRef<Tensor(int64_t)>(make));
     if (flat) return result;
     const TensorImpl* r = result.impl();
     return view_of(result, {r->sizes[1], r->sizes[0]}, {r->strides[1], r->strides[0]}, 0);
@@ -186,7 +190,8 @@ class Places {
     const TensorImpl* i = e.index.impl();
     const bool single = i->numel == 1;
     if (!single && (!i->contiguous || IntArrayRef(i->sizes) != IntArrayRef(shape_))) {
-      e.index = as_contiguous(view_of(e.index, shape_, broadcast_strides(i->sizes, i->strides, shape_), i->storage_offset));
+      e.index =
+          as_contiguous(view_of(e.index, shape_, broadcast_strides(i->sizes, i->strides, shape_), i->storage_offset));
       i = e.index.impl();
     }
     return {reinterpret_cast<const int64_t*>(i->data()), single ? 0 : 1, sizes_[e.dim], strides_[e.dim], e.self_dim};
@@ -196,8 +201,8 @@ class Places {
   const TensorImpl& self_;
   DimVector sizes_, strides_;
   std::vector<Entry> entries_;
-  DimVector shape_;         // of the indices
-  size_t at_ = 0;           // where it begins in the result
+  DimVector shape_;  // of the indices
+  size_t at_ = 0;    // where it begins in the result
   DimVector result_sizes_;
 };
 
@@ -215,7 +220,8 @@ bool is_mask(const std::optional<Tensor>& index) {
 
 // One mask over the leading dims, as it is used most: fills need no positions.
 bool is_masked_fill(const TensorImpl& self, ArrayRef<std::optional<Tensor>> indices, const TensorImpl& values) {
-  if (indices.size() != 1 || !is_mask(indices[0]) || indices[0]->impl()->dtype != ScalarType::Bool || values.numel != 1) return false;
+  if (indices.size() != 1 || !is_mask(indices[0]) || indices[0]->impl()->dtype != ScalarType::Bool || values.numel != 1)
+    return false;
   const DimVector& mask = indices[0]->impl()->sizes;
   return !mask.empty() && mask.size() <= self.sizes.size() && values.sizes.empty() &&
          IntArrayRef(self.sizes).slice(0, mask.size()) == IntArrayRef(mask);
@@ -249,18 +255,21 @@ void index_put_(Tensor& self, ArrayRef<std::optional<Tensor>> indices, const Ten
   impl_of(values, kOp);
   common_device({&self, &values}, kOp);
   const TensorImpl* s = self.impl();
-  FACULA_CHECK(s->dtype == values.impl()->dtype, DTypeError, kOp, ": Index put requires the source and destination dtypes match, got ",
-               toString(s->dtype), " for the destination and ", toString(values.impl()->dtype),
+  FACULA_CHECK(s->dtype == values.impl()->dtype, DTypeError, kOp,
+               ": Index put requires the source and destination dtypes match, got ", toString(s->dtype),
+               " for the destination and ", toString(values.impl()->dtype),
                " for the source; convert the values with .to(self.scalar_type())");
   check_writable(self, {&values}, kOp);
   for (const auto& i : indices)
-    if (i && i->defined() && !is_mask(i)) check_writable(self, {&*i}, kOp);  // masks become positions before anything is written
+    if (i && i->defined() && !is_mask(i))
+      check_writable(self, {&*i}, kOp);  // masks become positions before anything is written
   if (!accumulate && is_masked_fill(*s, indices, *values.impl()) && !s->device.is_meta()) {
     const TensorImpl* m = indices[0]->impl();
     DimVector sizes(m->sizes), strides(m->strides);
     sizes.resize(s->sizes.size(), 1);
     strides.resize(s->sizes.size(), 0);
-    pointwise(ScalarOp::where, {view_of(*indices[0], sizes, strides, m->storage_offset), values, self}, Out::inplace(self), kOp);
+    pointwise(ScalarOp::where, {view_of(*indices[0], sizes, strides, m->storage_offset), values, self},
+              Out::inplace(self), kOp);
     return;
   }
   Places places(self, indices, kOp);
@@ -284,7 +293,8 @@ void index_put_(Tensor& self, ArrayRef<std::optional<Tensor>> indices, const Ten
   }
   w.other = source.impl()->data();
   w.rest.normalise(0);
-  call_kernel<IndexPutKernel>(OpId::index_put, device_type(self), w, s->dtype, accumulate ? Combine::Add : Combine::Set);
+  call_kernel<IndexPutKernel>(OpId::index_put, device_type(self), w, s->dtype,
+                              accumulate ? Combine::Add : Combine::Set);
   mark_written(self);
 }
 
@@ -294,8 +304,8 @@ namespace {
 struct SliceArguments {
   SliceArguments(const Tensor& self, int64_t dim_in, const Tensor& index_in, IndexTypes types, const char* op)
       : index(checked_index(index_in, types, op)), view(impl_of(self, op)) {
-    FACULA_CHECK(index.dim() <= 1, ShapeError, op, ": Index is supposed to be a vector, but got sizes ", to_text(index.sizes()),
-                 "; flatten it first");
+    FACULA_CHECK(index.dim() <= 1, ShapeError, op, ": Index is supposed to be a vector, but got sizes ",
+                 to_text(index.sizes()), "; flatten it first");
     dim = static_cast<size_t>(wrap_dim(dim_in, self.dim(), op));
     count = index.impl()->numel;
     if (!index.impl()->device.is_meta()) index = as_contiguous(index);
@@ -311,8 +321,8 @@ struct SliceArguments {
     for (size_t d = 0; d < view.sizes.size(); ++d)
       if (d != dim) w.rest.add(view.sizes[d], view.strides[d], other_strides[d]);
     w.terms = 1;
-    w.term[0] = {reinterpret_cast<const int64_t*>(index.impl()->data()), count == 1 ? 0 : 1, view.sizes[dim], view.strides[dim],
-                 static_cast<int64_t>(dim)};
+    w.term[0] = {reinterpret_cast<const int64_t*>(index.impl()->data()), count == 1 ? 0 : 1, view.sizes[dim],
+                 view.strides[dim], static_cast<int64_t>(dim)};
   }
 
   Tensor index;
@@ -333,7 +343,8 @@ void put_slices(Tensor& self, const SliceArguments& a, const Tensor& source, con
 }
 
 // Checks what index_add and index_copy have in common.
-SliceArguments check_source(Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, IndexTypes types, const char* op) {
+SliceArguments check_source(Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, IndexTypes types,
+                            const char* op) {
   SliceArguments a(self, dim, index, types, op);
   impl_of(source, op);
   common_device({&self, &index, &source}, op);
@@ -341,10 +352,10 @@ SliceArguments check_source(Tensor& self, int64_t dim, const Tensor& index, cons
   AtLeastVector from(*source.impl());
   bool fits = from.sizes.size() == a.view.sizes.size();
   for (size_t d = 0; fits && d < from.sizes.size(); ++d) fits = d == a.dim || from.sizes[d] == a.view.sizes[d];
-  FACULA_CHECK(fits, ShapeError, op, ": source must have the sizes of self apart from dimension ", a.dim, ", but source has sizes ",
-               to_text(source.sizes()), " and self has ", to_text(self.sizes()));
-  FACULA_CHECK(from.sizes[a.dim] == a.count, ShapeError, op, ": Number of indices (", a.count, ") should be equal to source.size(dim): (",
-               from.sizes[a.dim], ") for dimension ", a.dim);
+  FACULA_CHECK(fits, ShapeError, op, ": source must have the sizes of self apart from dimension ", a.dim,
+               ", but source has sizes ", to_text(source.sizes()), " and self has ", to_text(self.sizes()));
+  FACULA_CHECK(from.sizes[a.dim] == a.count, ShapeError, op, ": Number of indices (", a.count,
+               ") should be equal to source.size(dim): (", from.sizes[a.dim], ") for dimension ", a.dim);
   check_writable(self, {&source, &index}, op);
   return a;
 }
@@ -355,7 +366,8 @@ Tensor index_select(const Tensor& self, int64_t dim, const Tensor& index) {
   SliceArguments a(self, dim, index, IndexTypes::LongOrInt, "index_select");
   common_device({&self, &index}, "index_select");
   const TensorImpl* s = self.impl();
-  FACULA_CHECK(s->dim() > 0 || a.count == 1, ShapeError, "index_select: Index to scalar can have only 1 value, got ", a.count, " value(s)");
+  FACULA_CHECK(s->dim() > 0 || a.count == 1, ShapeError, "index_select: Index to scalar can have only 1 value, got ",
+               a.count, " value(s)");
   DimVector sizes(s->sizes);
   if (!sizes.empty()) sizes[a.dim] = a.count;
   Tensor result = new_tensor(sizes, s->dtype, s->device, "index_select");
@@ -398,8 +410,10 @@ void index_fill_(Tensor& self, int64_t dim, const Tensor& index, const Scalar& v
 
 void index_fill_(Tensor& self, int64_t dim, const Tensor& index, const Tensor& value) {
   FACULA_CHECK(impl_of(value, "index_fill_").dim() == 0, ShapeError,
-               "index_fill_: index_fill_ only supports a 0-dimensional value tensor, but got tensor with ", value.dim(), " dimension(s).");
-  FACULA_CHECK(!value.is_meta() || self.is_meta(), DeviceError, "index_fill_: a meta value cannot fill a tensor with memory");
+               "index_fill_: index_fill_ only supports a 0-dimensional value tensor, but got tensor with ", value.dim(),
+               " dimension(s).");
+  FACULA_CHECK(!value.is_meta() || self.is_meta(), DeviceError,
+               "index_fill_: a meta value cannot fill a tensor with memory");
   meaning::index_fill_(self, dim, index, value.is_meta() ? Scalar(0) : value.item());
 }
 
@@ -432,9 +446,10 @@ void put_(Tensor& self, const Tensor& index, const Tensor& source, bool accumula
   common_device({&self, &index, &source}, "put_");
   check_same_dtype(self, source, "put_", "source");
   FACULA_CHECK(places.impl()->numel == source.impl()->numel, ShapeError,
-               "put_: Expected source and index to have the same number of elements, but got source.numel() = ", source.impl()->numel,
-               ", index.numel() = ", places.impl()->numel);
-  FACULA_CHECK(s.numel > 0 || places.impl()->numel == 0, IndexError, "put_: Tried to put elements into an empty tensor");
+               "put_: Expected source and index to have the same number of elements, but got source.numel() = ",
+               source.impl()->numel, ", index.numel() = ", places.impl()->numel);
+  FACULA_CHECK(s.numel > 0 || places.impl()->numel == 0, IndexError,
+               "put_: Tried to put elements into an empty tensor");
   check_writable(self, {&source, &index}, "put_");
   if (s.device.is_meta()) return mark_written(self);
   const Tensor flat = as_contiguous(self), values = as_contiguous(source);
@@ -453,7 +468,8 @@ void put_(Tensor& self, const Tensor& index, const Tensor& source, bool accumula
   mark_written(self);
 }
 
-Tensor embedding(const Tensor& weight, const Tensor& indices, int64_t padding_idx, bool scale_grad_by_freq, bool sparse) {
+Tensor embedding(const Tensor& weight, const Tensor& indices, int64_t padding_idx, bool scale_grad_by_freq,
+                 bool sparse) {
   const TensorImpl& table = impl_of(weight, "embedding");
   FACULA_CHECK(table.dim() == 2, ShapeError, "embedding: 'weight' must be 2-D, but got sizes ", to_text(table.sizes));
   Tensor rows = checked_index(indices, IndexTypes::LongOrInt, "embedding");

@@ -12,7 +12,8 @@ enum class IndexTypes : uint8_t { LongOnly, LongOrInt };
 // The index as int64. Raises DTypeError.
 inline Tensor checked_index(const Tensor& index, IndexTypes types, const char* op) {
   const TensorImpl& i = impl_of(index, op);
-  if (i.dtype == ScalarType::Long) [[likely]] return index;
+  if (i.dtype == ScalarType::Long) [[likely]]
+    return index;
   FACULA_CHECK(types == IndexTypes::LongOrInt && i.dtype == ScalarType::Int, DTypeError, op, ": Expected dtype ",
                types == IndexTypes::LongOrInt ? "int32/int64" : "int64", " for index, but got ", toString(i.dtype),
                "; convert it with .to(kLong)");
@@ -34,7 +35,8 @@ inline void check_writable(const Tensor& self, std::initializer_list<const Tenso
 
 inline void mark_written(const Tensor& self) { self.impl()->storage->bump_version(); }
 
-// A number as one element of a dtype, for kernels that read a value with stride 0. Raises when the dtype cannot hold the kind of number.
+// A number as one element of a dtype, for kernels that read a value with stride 0. Raises when the dtype cannot hold
+// the kind of number.
 class Element {
  public:
   Element(const Scalar& value, ScalarType dtype, const char* op);

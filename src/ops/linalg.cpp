@@ -1,6 +1,7 @@
 // Matrix products: argument checks, batching and broadcasting around one kernel, and the composites over it. `einsum` has
 // a file of its own.
 #include "cpu/executor.h"
+#include "cpu/gemv.h"
 #include "cpu/matmul.h"
 #include "ops/common.h"
 #include "ops/pointwise.h"
@@ -154,7 +155,16 @@ Tensor mv(const Tensor& self, const Tensor& vec) {
   FACULA_CHECK(self.size(1) == vec.size(0), ShapeError, "mv: size mismatch, got input (", self.size(0), "x", self.size(1), "), vec (",
                vec.size(0), ")");
   same_dtype(self, vec, "mv");
-  common_device({&self, &vec}, "mv");
+  Device device = common_device({&self, &vec}, "mv");
+  ScalarType t = self.scalar_type();
+  int64_t m = self.size(0), k = self.size(1);
+  bool runs = self.stride(0) == 1 || self.stride(1) == 1;
+  if ((t == kFloat || t == kDouble) && runs && m > 0 && k > 0 && has_kernel(OpId::mv, device.type())) {
+    Tensor result = new_tensor({m}, t, device, "mv"), x = as_contiguous(vec);
+    GemvArgs args{t, m, k, self.impl()->data(), self.stride(0), self.stride(1), x.impl()->data(), result.impl()->data()};
+    call_kernel<void(const GemvArgs&)>(OpId::mv, device.type(), args);
+    return result;
+  }
   return dot_rows(self, vec, DimVector{self.size(0)}, "mv");
 }
 

@@ -7,14 +7,15 @@ namespace facula::meaning {
 namespace {
 
 void check_mask(const Tensor& mask, const char* op) {
-  FACULA_CHECK(impl_of(mask, op).dtype == ScalarType::Bool, DTypeError, op, ": ", op, " only supports boolean masks, but got mask with dtype ",
-               toString(mask.impl()->dtype), "; convert it with .to(kBool)");
+  FACULA_CHECK(impl_of(mask, op).dtype == ScalarType::Bool, DTypeError, op, ": ", op,
+               " only supports boolean masks, but got mask with dtype ", toString(mask.impl()->dtype),
+               "; convert it with .to(kBool)");
 }
 
 // A number as self's dtype would hold it, so that promotion leaves that dtype alone.
 Scalar number_as(const Scalar& value, ScalarType dtype, const char* op) {
-  FACULA_CHECK(!value.isComplex() || isComplexType(dtype), DTypeError, op, ": value cannot be converted to type ", toString(dtype),
-               " without losing its imaginary part: ", value.str());
+  FACULA_CHECK(!value.isComplex() || isComplexType(dtype), DTypeError, op, ": value cannot be converted to type ",
+               toString(dtype), " without losing its imaginary part: ", value.str());
   if (dtype == ScalarType::Bool) return !value.is_zero();
   if (isIntegralType(dtype, false) && value.isFloatingPoint()) return value.toLong();
   return value;
@@ -40,10 +41,11 @@ Tensor masked_fill(const Tensor& self, const Tensor& mask, const Tensor& value, 
   const TensorImpl& s = impl_of(self, "masked_fill");
   check_mask(mask, "masked_fill");
   const TensorImpl& v = impl_of(value, "masked_fill");
-  FACULA_CHECK(v.dim() == 0, ShapeError, "masked_fill: masked_fill only supports a 0-dimensional value tensor, but got tensor with ", v.dim(),
+  FACULA_CHECK(v.dim() == 0, ShapeError,
+               "masked_fill: masked_fill only supports a 0-dimensional value tensor, but got tensor with ", v.dim(),
                " dimension(s).");
-  FACULA_CHECK(!isComplexType(v.dtype) || isComplexType(s.dtype), DTypeError, "masked_fill: a value of dtype ", toString(v.dtype),
-               " cannot be written into ", toString(s.dtype), "; take its real part first");
+  FACULA_CHECK(!isComplexType(v.dtype) || isComplexType(s.dtype), DTypeError, "masked_fill: a value of dtype ",
+               toString(v.dtype), " cannot be written into ", toString(s.dtype), "; take its real part first");
   return pointwise(ScalarOp::where, {mask, as_dtype(value, s.dtype), self}, out, "masked_fill");
 }
 
@@ -52,11 +54,12 @@ Tensor masked_select(const Tensor& self, const Tensor& mask) {
   const TensorImpl& s = impl_of(self, kOp);
   check_mask(mask, kOp);
   const Device device = common_device({&self, &mask}, kOp);
-  FACULA_CHECK(!device.is_meta(), NotSupportedError, kOp, ": the shape of the result depends on the values of the mask, which a meta tensor does not have");
+  FACULA_CHECK(!device.is_meta(), NotSupportedError, kOp,
+               ": the shape of the result depends on the values of the mask, which a meta tensor does not have");
   const DimVector sizes = broadcast_sizes(s.sizes, mask.impl()->sizes, kOp);
   auto make = [&](int64_t count) { return new_tensor({count}, s.dtype, device, kOp); };
-  return call_kernel<MaskedSelectKernel>(OpId::masked_select, device.type(), expanded_contiguous(self, sizes), expanded_contiguous(mask, sizes),
-                                         FunctionRef<Tensor(int64_t)>(make));
+  return call_kernel<MaskedSelectKernel>(OpId::masked_select, device.type(), expanded_contiguous(self, sizes),
+                                         expanded_contiguous(mask, sizes), FunctionRef<Tensor(int64_t)>(make));
 }
 
 Tensor masked_scatter(const Tensor& self, const Tensor& mask, const Tensor& source) {
@@ -70,14 +73,16 @@ Tensor masked_scatter(const Tensor& self, const Tensor& mask, const Tensor& sour
   Tensor result = new_tensor(sizes, s.dtype, device, kOp);
   if (device.is_meta()) return result;
   copy_values(result, view_of(self, sizes, broadcast_strides(s.sizes, s.strides, sizes), s.storage_offset));
-  call_kernel<MaskedScatterKernel>(OpId::masked_scatter, device.type(), result, expanded_contiguous(mask, sizes), as_contiguous(source));
+  call_kernel<MaskedScatterKernel>(OpId::masked_scatter, device.type(), result, expanded_contiguous(mask, sizes),
+                                   as_contiguous(source));
   return result;
 }
 
 Tensor nonzero(const Tensor& self) {
   constexpr const char* kOp = "nonzero";
   const TensorImpl& s = impl_of(self, kOp);
-  FACULA_CHECK(!s.device.is_meta(), NotSupportedError, kOp, ": the shape of the result depends on the values of self, which a meta tensor does not have");
+  FACULA_CHECK(!s.device.is_meta(), NotSupportedError, kOp,
+               ": the shape of the result depends on the values of self, which a meta tensor does not have");
   Tensor mask = self;
   if (s.dtype != ScalarType::Bool && s.dtype != ScalarType::Byte) {
     mask = new_tensor(s.sizes, ScalarType::Bool, s.device, kOp);

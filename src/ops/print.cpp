@@ -32,19 +32,21 @@ struct NumberFormat {
 // Digits before the point; not positive for numbers below 0.1.
 int magnitude(double x) { return x == 0 ? 1 : static_cast<int>(std::floor(std::log10(x))) + 1; }
 
-// Chooses one format for all entries and sets the stream to it.
+// Chooses one format for all entries and sets the stream to it. As in libtorch the largest entry is looked for among signed numbers, but
+// for the first: a large negative number may be wider than its column, and the text is the same.
 NumberFormat choose_format(std::ostream& out, const double* values, int64_t count) {
   bool whole = true, found = false;
-  double smallest = 0, largest = 0;
+  double smallest = 1, largest = 1;
   for (int64_t i = 0; i < count; ++i) {
-    if (!std::isfinite(values[i])) continue;
-    const double x = std::abs(values[i]);
+    const double x = values[i];
+    if (!std::isfinite(x)) continue;
     whole = whole && x == std::ceil(x);
-    smallest = found ? std::min(smallest, x) : x;
-    largest = found ? std::max(largest, x) : x;
+    if (!found) smallest = largest = std::abs(x);
+    smallest = std::min(smallest, std::abs(x));
+    largest = std::max(largest, x);
     found = true;
   }
-  const int low = found ? magnitude(smallest) : 1, high = found ? magnitude(largest) : 1;
+  const int low = magnitude(smallest), high = magnitude(largest);
   if (whole) {
     if (high <= 9) {
       out << std::defaultfloat;

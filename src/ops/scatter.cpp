@@ -8,7 +8,8 @@ namespace facula::meaning {
 namespace {
 
 // Self, index and the other side (result or source) of a gather or scatter, as a walk over the index's entries.
-GatherWalk make_walk(const Tensor& self, size_t dim, const Tensor& index, char* other, IntArrayRef other_strides, const char* prefix) {
+GatherWalk make_walk(const Tensor& self, size_t dim, const Tensor& index, char* other, IntArrayRef other_strides,
+                     const char* prefix) {
   AtLeastVector s(*self.impl()), i(*index.impl());
   GatherWalk w;
   w.error = {prefix, static_cast<int64_t>(dim)};
@@ -26,13 +27,16 @@ GatherWalk make_walk(const Tensor& self, size_t dim, const Tensor& index, char* 
 }
 
 // The index may be shorter than a tensor in every dim but `dim`.
-void check_index_fits(const Tensor& t, size_t dim, const Tensor& index, bool also_dim, const char* op, const char* name) {
+void check_index_fits(const Tensor& t, size_t dim, const Tensor& index, bool also_dim, const char* op,
+                      const char* name) {
   AtLeastVector a(*t.impl()), i(*index.impl());
-  FACULA_CHECK(a.sizes.size() == i.sizes.size(), ShapeError, op, ": Index tensor must have the same number of dimensions as ", name,
-               " tensor, but index has sizes ", to_text(index.sizes()), " and ", name, " has ", to_text(t.sizes()));
+  FACULA_CHECK(a.sizes.size() == i.sizes.size(), ShapeError, op,
+               ": Index tensor must have the same number of dimensions as ", name, " tensor, but index has sizes ",
+               to_text(index.sizes()), " and ", name, " has ", to_text(t.sizes()));
   for (size_t d = 0; d < i.sizes.size(); ++d)
-    FACULA_CHECK((d == dim && !also_dim) || i.sizes[d] <= a.sizes[d], ShapeError, op, ": Size does not match at dimension ", d,
-                 ": expected index ", to_text(index.sizes()), " to be no larger than ", name, " ", to_text(t.sizes()),
+    FACULA_CHECK((d == dim && !also_dim) || i.sizes[d] <= a.sizes[d], ShapeError, op,
+                 ": Size does not match at dimension ", d, ": expected index ", to_text(index.sizes()),
+                 " to be no larger than ", name, " ", to_text(t.sizes()),
                  also_dim ? std::string() : str(" apart from dimension ", dim));
 }
 
@@ -58,14 +62,16 @@ struct ScatterArguments {
   Tensor index;
 };
 
-void run(Tensor& self, const ScatterArguments& a, char* other, IntArrayRef other_strides, const char* prefix, Combine combine) {
+void run(Tensor& self, const ScatterArguments& a, char* other, IntArrayRef other_strides, const char* prefix,
+         Combine combine) {
   if (a.index.impl()->numel == 0 || self.impl()->device.is_meta()) return;
   GatherWalk w = make_walk(self, a.dim, a.index, other, other_strides, prefix);
   w.rest.normalise(0);
   call_kernel<ScatterKernel>(OpId::scatter, device_type(self), w, self.impl()->dtype, combine);
 }
 
-void scatter_tensor(Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, const char* op, const char* prefix, Combine combine) {
+void scatter_tensor(Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, const char* op,
+                    const char* prefix, Combine combine) {
   ScatterArguments a(self, dim, index, &src, op);
   AtLeastVector from(*src.impl());
   run(self, a, src.impl()->data(), from.strides, prefix, combine);
@@ -81,7 +87,8 @@ void scatter_number(Tensor& self, int64_t dim, const Tensor& index, const Scalar
 
 Combine add_or_multiply(std::string_view reduce) {
   if (reduce == "add") return Combine::Add;
-  FACULA_CHECK(reduce == "multiply", ValueError, "scatter_: reduce argument must be either add or multiply, got '", reduce, "'");
+  FACULA_CHECK(reduce == "multiply", ValueError, "scatter_: reduce argument must be either add or multiply, got '",
+               reduce, "'");
   return Combine::Mul;
 }
 
@@ -118,8 +125,9 @@ Tensor gather(const Tensor& self, int64_t dim, const Tensor& index, bool sparse_
   Tensor result = new_tensor(places.impl()->sizes, s.dtype, s.device, kOp);
   if (s.device.is_meta() || places.impl()->numel == 0) return result;
   AtLeastVector to(*result.impl());
-  call_kernel<GatherKernel>(OpId::gather, device_type(self), make_walk(self, d, places, result.impl()->data(), to.strides, "gather: "),
-                            elementSize(s.dtype));
+  GatherWalk w = make_walk(self, d, places, result.impl()->data(), to.strides, "gather: ");
+  w.rest.normalise(1);
+  call_kernel<GatherKernel>(OpId::gather, device_type(self), w, elementSize(s.dtype));
   return result;
 }
 
@@ -143,18 +151,23 @@ void scatter_add_(Tensor& self, int64_t dim, const Tensor& index, const Tensor& 
   scatter_tensor(self, dim, index, src, "scatter_add_", "scatter_add_: ", Combine::Add);
 }
 
-void scatter_reduce_(Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, std::string_view reduce, bool include_self) {
+void scatter_reduce_(Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, std::string_view reduce,
+                     bool include_self) {
   constexpr const char* kOp = "scatter_reduce_";
   constexpr const char* kPrefix = "scatter_reduce_: ";
   const bool mean = reduce == "mean";
   FACULA_CHECK(mean || reduce == "sum" || reduce == "prod" || reduce == "amax" || reduce == "amin", ValueError, kOp,
                ": reduce argument must be either sum, prod, mean, amax or amin, got '", reduce, "'");
-  const Combine combine = reduce == "prod" ? Combine::Mul : reduce == "amax" ? Combine::Max : reduce == "amin" ? Combine::Min : Combine::Add;
+  const Combine combine = reduce == "prod"   ? Combine::Mul
+                          : reduce == "amax" ? Combine::Max
+                          : reduce == "amin" ? Combine::Min
+                                             : Combine::Add;
   ScatterArguments a(self, dim, index, &src, kOp);
   const ScalarType dtype = self.scalar_type();
-  FACULA_CHECK((combine != Combine::Max && combine != Combine::Min) || !isComplexType(dtype), DTypeError, kOp, ": ", reduce,
-               " is not defined for ", toString(dtype), ", which has no order");
-  FACULA_CHECK(!mean || dtype != ScalarType::Bool, DTypeError, kOp, ": mean is not defined for bool; convert self with .to(kFloat)");
+  FACULA_CHECK((combine != Combine::Max && combine != Combine::Min) || !isComplexType(dtype), DTypeError, kOp, ": ",
+               reduce, " is not defined for ", toString(dtype), ", which has no order");
+  FACULA_CHECK(!mean || dtype != ScalarType::Bool, DTypeError, kOp,
+               ": mean is not defined for bool; convert self with .to(kFloat)");
   const DimVector zeros(std::max<size_t>(1, self.sizes().size()), 0);
   if (!include_self) {
     Element neutral(identity(combine, dtype), dtype, kOp);
@@ -181,8 +194,9 @@ Tensor take_along_dim(const Tensor& self, const Tensor& indices, std::optional<i
   impl_of(self, kOp);
   checked_index(indices, IndexTypes::LongOrInt, kOp);
   if (!dim) return facula::gather(self.reshape({-1}), 0, indices.reshape({-1}));
-  FACULA_CHECK(self.dim() == indices.dim(), ShapeError, kOp, ": input and indices should have the same number of dimensions, but got ",
-               self.dim(), " dimensions for input, and ", indices.dim(), " dimensions for indices");
+  FACULA_CHECK(self.dim() == indices.dim(), ShapeError, kOp,
+               ": input and indices should have the same number of dimensions, but got ", self.dim(),
+               " dimensions for input, and ", indices.dim(), " dimensions for indices");
   const size_t d = usize(wrap_dim(*dim, self.dim(), kOp));
   if (self.dim() == 0) return facula::gather(self, 0, indices);
   // Each side takes the other's sizes, but keeps its own along the dim.

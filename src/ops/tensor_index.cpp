@@ -1,5 +1,5 @@
-// C++ indexing: x[i], x.index({...}), x.index_put_({...}, value). Integers, slices, None and "..." become views; what tensors select is
-// left to the ops index and index_put_.
+// C++ indexing: x[i], x.index({...}), x.index_put_({...}, value). Integers, slices, None and "..." become views; what
+// tensors select is left to the ops index and index_put_.
 #include "ops/shape_checks.h"
 
 #include <limits>
@@ -12,8 +12,8 @@ Slice::Slice(std::optional<int64_t> start, std::optional<int64_t> stop, std::opt
     : start_(start.value_or(0)), stop_(stop.value_or(std::numeric_limits<int64_t>::max())), step_(step.value_or(1)) {}
 
 TensorIndex::TensorIndex(const char* text) : kind_(Kind::Rest) {
-  FACULA_CHECK(text && std::string_view(text) == "...", ValueError, "index: Expected \"...\" to represent an ellipsis index, but got \"",
-               text ? text : "", "\"");
+  FACULA_CHECK(text && std::string_view(text) == "...", ValueError,
+               "index: Expected \"...\" to represent an ellipsis index, but got \"", text ? text : "", "\"");
 }
 
 }  // namespace indexing
@@ -27,8 +27,8 @@ bool is_mask(const Tensor& t) { return t.impl()->dtype == ScalarType::Bool || t.
 
 Tensor select_checked(const Tensor& t, int64_t dim, int64_t index, int64_t named_dim, const char* op) {
   const int64_t size = t.impl()->sizes[usize(dim)];
-  FACULA_CHECK(index >= -size && index < size, IndexError, op, ": index ", index, " is out of bounds for dimension ", named_dim,
-               " with size ", size);
+  FACULA_CHECK(index >= -size && index < size, IndexError, op, ": index ", index, " is out of bounds for dimension ",
+               named_dim, " with size ", size);
   return facula::select(t, dim, index);
 }
 
@@ -70,7 +70,8 @@ Tensor boolean_index(bool value, Device device) {
 Applied apply(const Tensor& self, ArrayRef<TensorIndex> indices, const char* op) {
   const TensorImpl& s = impl_of(self, op);
   const int64_t named = named_dims(indices, op);
-  FACULA_CHECK(named <= s.dim(), IndexError, op, ": too many indices for tensor of dimension ", s.dim(), " (got ", named, ")");
+  FACULA_CHECK(named <= s.dim(), IndexError, op, ": too many indices for tensor of dimension ", s.dim(), " (got ",
+               named, ")");
   Applied a{self, {}};
   int64_t dim = 0;       // in the view
   int64_t self_dim = 0;  // as errors name it
@@ -88,7 +89,8 @@ Applied apply(const Tensor& self, ArrayRef<TensorIndex> indices, const char* op)
         break;
       case Kind::Range: {
         const indexing::Slice& r = i.slice();
-        FACULA_CHECK(r.step() > 0, ValueError, op, ": step must be greater than zero, got ", r.step(), "; use flip for the reverse order");
+        FACULA_CHECK(r.step() > 0, ValueError, op, ": step must be greater than zero, got ", r.step(),
+                     "; use flip for the reverse order");
         if (r.start() != 0 || r.stop() != std::numeric_limits<int64_t>::max() || r.step() != 1)
           a.view = facula::slice(a.view, dim, r.start(), r.stop(), r.step());
         ++dim;
@@ -175,7 +177,8 @@ Tensor& Tensor::index_put_(ArrayRef<TensorIndex> indices, const Tensor& values) 
     a.view.copy_(without_leading_ones(values, a.view.dim()));
     return *this;
   }
-  // Of a value with more dims than the result only the leading ones of size 1 may go; how many dims that is follows from the indices.
+  // Of a value with more dims than the result only the leading ones of size 1 may go; how many dims that is follows
+  // from the indices.
   int64_t dims = a.view.dim(), widest = 0;
   for (const auto& t : a.tensors) {
     if (!t) continue;
@@ -192,8 +195,8 @@ Tensor& Tensor::index_put_(ArrayRef<TensorIndex> indices, const Scalar& value) {
     a.view.fill_(value);
     return *this;
   }
-  FACULA_CHECK(!value.isComplex() || is_complex(), DTypeError, "index_put_: value cannot be converted to type ", facula::toString(scalar_type()),
-               " without losing its imaginary part: ", value.str());
+  FACULA_CHECK(!value.isComplex() || is_complex(), DTypeError, "index_put_: value cannot be converted to type ",
+               facula::toString(scalar_type()), " without losing its imaginary part: ", value.str());
   Tensor element = new_tensor({}, scalar_type(), device(), "index_put_");
   fill_values(element, value);
   facula::index_put_(a.view, index_list(a), element);

@@ -1,5 +1,5 @@
-// Random index expressions on random tensors and views, against a reference that goes through the entries one by one; and invalid
-// expressions, which must raise and leave everything as it was.
+// Random index expressions on random tensors and views, against a reference that goes through the entries one by one;
+// and invalid expressions, which must raise and leave everything as it was.
 #include <facula/facula.h>
 
 #include <algorithm>
@@ -18,9 +18,9 @@ using Shape = std::vector<int64_t>;
 // One part of an expression after masks and ellipses have been written out.
 struct Item {
   enum Kind { Fixed, Range, NewAxis, Advanced } kind;
-  int64_t dim = -1;              // of the source; -1 for none
-  std::vector<int64_t> values;   // positions: of Range in order, of Advanced in row-major order of `shape`
-  Shape shape;                   // of Advanced
+  int64_t dim = -1;             // of the source; -1 for none
+  std::vector<int64_t> values;  // positions: of Range in order, of Advanced in row-major order of `shape`
+  Shape shape;                  // of Advanced
 };
 
 int64_t count_of(const Shape& shape) {
@@ -101,8 +101,10 @@ Expected evaluate(const Tensor& x, std::vector<Item> items) {
     for (size_t k = 0; k < items.size(); ++k) {
       const Item& i = items[k];
       if (i.dim < 0) continue;
-      const int64_t position = i.kind == Item::Range ? i.values[static_cast<size_t>(at[axis[k]])]
-                                                     : i.values[static_cast<size_t>(broadcast_position(i.shape, at, common_axis, common.size()))];
+      const int64_t position =
+          i.kind == Item::Range
+              ? i.values[static_cast<size_t>(at[axis[k]])]
+              : i.values[static_cast<size_t>(broadcast_position(i.shape, at, common_axis, common.size()))];
       offset += position * x.stride(i.dim);
     }
     e.offsets.push_back(offset);
@@ -122,7 +124,8 @@ class IndexProperty : public testing::Test {
   }
 
   ScalarType draw_dtype() {
-    constexpr ScalarType kTypes[] = {kLong, kFloat, kDouble, kByte, kHalf, kBFloat16, kShort, kComplexDouble, kComplexFloat, kInt};
+    constexpr ScalarType kTypes[] = {kLong,     kFloat, kDouble,        kByte,         kHalf,
+                                     kBFloat16, kShort, kComplexDouble, kComplexFloat, kInt};
     return kTypes[draw(0, 9)];
   }
 
@@ -137,7 +140,8 @@ class IndexProperty : public testing::Test {
     base_ = facula::remainder(arange(count_of(wide), kLong), 101).to(draw_dtype());
     Tensor x = base_.view(wide);
     if (wide != shape)
-      for (int64_t d = 0; d < dims; ++d) x = x.slice(d, draw(0, 1), std::nullopt, 2).slice(d, 0, shape[static_cast<size_t>(d)]);
+      for (int64_t d = 0; d < dims; ++d)
+        x = x.slice(d, draw(0, 1), std::nullopt, 2).slice(d, 0, shape[static_cast<size_t>(d)]);
     if (dims >= 2 && chance(30)) x = x.transpose(draw(0, dims - 1), draw(0, dims - 1));
     return x;
   }
@@ -151,7 +155,8 @@ class IndexProperty : public testing::Test {
   void add_tensor(std::vector<TensorIndex>& expression, std::vector<Item>& items, int64_t dim, int64_t size) {
     Shape shape;
     const int64_t dims = draw(0, static_cast<int64_t>(common_.size()));
-    for (size_t j = common_.size() - static_cast<size_t>(dims); j < common_.size(); ++j) shape.push_back(chance(25) ? 1 : common_[j]);
+    for (size_t j = common_.size() - static_cast<size_t>(dims); j < common_.size(); ++j)
+      shape.push_back(chance(25) ? 1 : common_[j]);
     std::vector<int64_t> values(static_cast<size_t>(count_of(shape)));
     for (int64_t& v : values) v = draw(-size, size - 1);
     Tensor t = long_tensor(values, shape);
@@ -164,7 +169,8 @@ class IndexProperty : public testing::Test {
     else items.push_back({Item::Advanced, dim, values, shape});
   }
 
-  void add_mask(std::vector<TensorIndex>& expression, std::vector<Item>& items, const Tensor& x, int64_t dim, int64_t dims) {
+  void add_mask(std::vector<TensorIndex>& expression, std::vector<Item>& items, const Tensor& x, int64_t dim,
+                int64_t dims) {
     Shape shape;
     for (int64_t d = dim; d < dim + dims; ++d) shape.push_back(x.size(d));
     Tensor mask = empty(shape, kBool);
@@ -184,7 +190,8 @@ class IndexProperty : public testing::Test {
     }
   }
 
-  void add_range(std::vector<TensorIndex>& expression, std::vector<Item>& items, int64_t dim, int64_t size, bool whole) {
+  void add_range(std::vector<TensorIndex>& expression, std::vector<Item>& items, int64_t dim, int64_t size,
+                 bool whole) {
     int64_t start = 0, stop = size, step = 1;
     if (whole) {
       if (expression_takes_rest_) expression.push_back(Slice());
@@ -298,7 +305,8 @@ TEST_F(IndexProperty, ReadsWhatTheReferenceReads) {
     ASSERT_EQ(got.sizes(), want.shape) << to_text(got.sizes()) << " " << to_text(IntArrayRef(want.shape));
     ASSERT_EQ(got.scalar_type(), x.scalar_type());
     const std::vector<double> all = storage_values(), have = values_of(got);
-    for (size_t k = 0; k < have.size(); ++k) ASSERT_EQ(have[k], all[static_cast<size_t>(want.offsets[k])]) << "entry " << k;
+    for (size_t k = 0; k < have.size(); ++k)
+      ASSERT_EQ(have[k], all[static_cast<size_t>(want.offsets[k])]) << "entry " << k;
     const bool basic = std::none_of(items.begin(), items.end(), [](const Item& i) { return i.kind == Item::Advanced; });
     EXPECT_EQ(got.is_alias_of(x), basic);
     advanced += !basic;
@@ -357,7 +365,8 @@ TEST_F(IndexProperty, InvalidExpressionsRaiseAndChangeNothing) {
     if (!want.valid) continue;
     const int64_t kind = draw(0, 7);
     // Parts that speak of a dim, for an expression that takes all dims but by an ellipsis.
-    const bool ellipsis = std::any_of(expression.begin(), expression.end(), [](const TensorIndex& i) { return i.kind() == TensorIndex::Kind::Rest; });
+    const bool ellipsis = std::any_of(expression.begin(), expression.end(),
+                                      [](const TensorIndex& i) { return i.kind() == TensorIndex::Kind::Rest; });
     if (kind == 0) {
       for (int64_t d = 0; d <= x.dim(); ++d) expression.push_back(Slice());
     } else if (kind == 1) {
@@ -365,10 +374,12 @@ TEST_F(IndexProperty, InvalidExpressionsRaiseAndChangeNothing) {
       expression.push_back(Ellipsis);
     } else {
       // Replaces a slice of an existing dim by something that cannot stand there.
-      const auto it = std::find_if(expression.begin(), expression.end(), [](const TensorIndex& i) { return i.kind() == TensorIndex::Kind::Range; });
+      const auto it = std::find_if(expression.begin(), expression.end(),
+                                   [](const TensorIndex& i) { return i.kind() == TensorIndex::Kind::Range; });
       if (it == expression.end()) continue;
       // Where other indices are empty, broadcasting leaves no place for which a wrong one would be used.
-      const bool none = std::any_of(items.begin(), items.end(), [](const Item& i) { return i.kind == Item::Advanced && i.values.empty(); });
+      const bool none = std::any_of(items.begin(), items.end(),
+                                    [](const Item& i) { return i.kind == Item::Advanced && i.values.empty(); });
       if (none && (kind == 3 || kind == 4)) continue;
       if (kind == 2) *it = int64_t{1000};
       else if (kind == 3) *it = long_tensor({0, 1000}, {2});

@@ -1,5 +1,5 @@
-// Ops at indices: gather, scatters, index_*, masks, take, put, embedding, and the C++ index syntax. Random expressions are in
-// index_property_test.cpp.
+// Ops at indices: gather, scatters, index_*, masks, take, put, embedding, and the C++ index syntax. Random expressions
+// are in index_property_test.cpp.
 #include <facula/facula.h>
 
 #include <cmath>
@@ -39,12 +39,12 @@ std::vector<double> values_of(const Tensor& t) {
 }
 using Values = std::vector<double>;
 
-#define EXPECT_RAISES(expression, Type, text)              \
-  try {                                                    \
-    expression;                                            \
-    ADD_FAILURE() << #expression " raised nothing";        \
-  } catch (const Type& e) {                                \
-    EXPECT_THAT(e.what(), HasSubstr(text));                \
+#define EXPECT_RAISES(expression, Type, text)       \
+  try {                                             \
+    expression;                                     \
+    ADD_FAILURE() << #expression " raised nothing"; \
+  } catch (const Type& e) {                         \
+    EXPECT_THAT(e.what(), HasSubstr(text));         \
   }
 
 TEST(IndexSyntax, BasicPartsMakeViews) {
@@ -108,15 +108,20 @@ TEST(IndexSyntax, Errors) {
   EXPECT_RAISES(x.index({0, 0, 0}), IndexError, "too many indices for tensor of dimension 2");
   EXPECT_RAISES(x.index({Slice(), 2}), IndexError, "index 2 is out of bounds for dimension 1 with size 2");
   EXPECT_RAISES(x.index({longs({1, 7})}), IndexError, "index 7 is out of bounds for dimension 0 with size 5");
-  EXPECT_RAISES(x.index({Slice(), longs({0, -3})}), IndexError, "index -3 is out of bounds for dimension 1 with size 2");
+  EXPECT_RAISES(x.index({Slice(), longs({0, -3})}), IndexError,
+                "index -3 is out of bounds for dimension 1 with size 2");
   EXPECT_RAISES(x.index({Slice(0, 2, 0)}), ValueError, "step must be greater than zero");
   EXPECT_RAISES(x.index({Slice(0, 2, -1)}), ValueError, "step must be greater than zero");
   EXPECT_RAISES(x.index({"..", 0}), ValueError, "...");
   EXPECT_RAISES(x.index({"...", 0, "..."}), IndexError, "single ellipsis");
-  EXPECT_RAISES(x.index({arange(2, kFloat)}), IndexError, "tensors used as indices must be long, int, byte or bool tensors");
-  EXPECT_RAISES(x.index({bools({true})}), IndexError, "does not match the shape of the indexed tensor [5, 2] at index 0");
-  EXPECT_RAISES(x.index({longs({0, 1}), longs({0, 1, 1})}), IndexError, "could not be broadcast together with shapes [2], [3]");
-  EXPECT_RAISES(x.index_put_({longs({0, 1})}, numbers({3})), ShapeError, "cannot be broadcast to indexing result of shape [2, 2]");
+  EXPECT_RAISES(x.index({arange(2, kFloat)}), IndexError,
+                "tensors used as indices must be long, int, byte or bool tensors");
+  EXPECT_RAISES(x.index({bools({true})}), IndexError,
+                "does not match the shape of the indexed tensor [5, 2] at index 0");
+  EXPECT_RAISES(x.index({longs({0, 1}), longs({0, 1, 1})}), IndexError,
+                "could not be broadcast together with shapes [2], [3]");
+  EXPECT_RAISES(x.index_put_({longs({0, 1})}, numbers({3})), ShapeError,
+                "cannot be broadcast to indexing result of shape [2, 2]");
   EXPECT_RAISES(x.index_put_({longs({0, 1})}, longs({3, 4})), DTypeError, "dtypes match");
   EXPECT_RAISES(x.index_put_({longs({0, 1})}, x.slice(0, 2, 4)), ValueError, "clone()");
   EXPECT_RAISES(ones({1, 1}).expand({3, 3}).index_put_({longs({0})}, 2), ValueError, "clone()");
@@ -190,7 +195,8 @@ TEST_F(RandomScatter, AgreesWithLoops) {
     for (int64_t k = 0; k < index.numel(); ++k) {
       int64_t place = 0, source = 0;
       for (size_t d = 0; d < counter.size(); ++d) {
-        place = place * shape[d] + (static_cast<int64_t>(d) == dim ? static_cast<int64_t>(at[static_cast<size_t>(k)]) : counter[d]);
+        place = place * shape[d] +
+                (static_cast<int64_t>(d) == dim ? static_cast<int64_t>(at[static_cast<size_t>(k)]) : counter[d]);
         source = source * src_shape[d] + counter[d];
       }
       places.push_back(static_cast<size_t>(place));
@@ -224,8 +230,9 @@ TEST_F(RandomScatter, AgreesWithLoops) {
         else if (how == "sum" && include_self) got = self.scatter_add(dim, index, src);
         else got = self.scatter_reduce(dim, index, src, how, include_self);
         const Values have = values_of(got);
-        SCOPED_TRACE(testing::Message() << how << (include_self ? " with self " : " ") << toString(dtype) << " dim " << dim << " self "
-                                        << to_text(IntArrayRef(shape)) << " index " << to_text(IntArrayRef(index_shape)));
+        SCOPED_TRACE(testing::Message() << how << (include_self ? " with self " : " ") << toString(dtype) << " dim "
+                                        << dim << " self " << to_text(IntArrayRef(shape)) << " index "
+                                        << to_text(IntArrayRef(index_shape)));
         for (size_t k = 0; k < want.size(); ++k) {
           double expected = want[k];
           if (dtype == kFloat) expected = static_cast<float>(expected);
@@ -251,7 +258,8 @@ TEST_F(RandomScatter, SlicesAgreeWithLoops) {
     const int64_t n = src_shape[static_cast<size_t>(dim)];
     const Tensor self = draw_tensor(shape, dtype, -4, 4), src = draw_tensor(src_shape, dtype, -4, 4);
     const Tensor index = draw_tensor({n}, kLong, 0, shape[static_cast<size_t>(dim)] - 1);
-    Tensor picked = empty(src_shape, self.options()), added = self.clone(), copied = self.clone(), filled = self.clone();
+    Tensor picked = empty(src_shape, self.options()), added = self.clone(), copied = self.clone(),
+           filled = self.clone();
     for (int64_t k = 0; k < n; ++k) {
       const int64_t at = index[k].item<int64_t>();
       picked.select(dim, k).copy_(self.select(dim, at));
@@ -264,7 +272,8 @@ TEST_F(RandomScatter, SlicesAgreeWithLoops) {
     ASSERT_EQ(values_of(self.index_add(dim, index, src, 2)), values_of(added));
     ASSERT_EQ(values_of(self.index_copy(dim, index, src)), values_of(copied));
     ASSERT_EQ(values_of(self.index_fill(dim, index, 3)), values_of(filled));
-    ASSERT_EQ(values_of(self.index_fill(dim, index - shape[static_cast<size_t>(dim)], full({}, 3, kInt))), values_of(filled));
+    ASSERT_EQ(values_of(self.index_fill(dim, index - shape[static_cast<size_t>(dim)], full({}, 3, kInt))),
+              values_of(filled));
   }
 }
 
@@ -334,6 +343,26 @@ TEST(Index, EqualForAnyNumberOfThreads) {
   EXPECT_TRUE(one[6].equal(one[8]));
 }
 
+// Tensors that no cache holds are walked by columns.
+TEST(Index, LargeGatherAndScatterAgreeWithTheirTransposes) {
+  const Tensor x = facula::remainder(arange(700 * 600, kLong) * 7919, 1009).view({700, 600}).to(kFloat);
+  const Tensor index = facula::remainder(arange(500 * 600, kLong) * 104729, 700).view({500, 600});
+  const Tensor src = facula::remainder(arange(500 * 600, kLong) * 31, 997).view({500, 600}).to(kFloat);
+  const Tensor xt = x.t().contiguous(), index_t = index.t().contiguous(), src_t = src.t().contiguous();
+  const Tensor picked = x.gather(0, index);
+  EXPECT_TRUE(picked.equal(xt.gather(1, index_t).t()));
+  EXPECT_TRUE(picked.equal(x.index({index, arange(600, kLong)})));
+  EXPECT_TRUE(x.scatter(0, index, src).equal(xt.scatter(1, index_t, src_t).t()));
+  EXPECT_TRUE(x.scatter_add(0, index, src).equal(xt.scatter_add(1, index_t, src_t).t()));
+  EXPECT_TRUE(x.scatter_add(0, index, src).equal(index_put(x, {index, arange(600, kLong)}, src, true)));
+  Tensor bad = index.clone();
+  bad[499][599] = 700;
+  EXPECT_RAISES(x.gather(0, bad), IndexError, "index 700 is out of bounds for dimension 0 with size 700");
+  Tensor y = x.clone();
+  EXPECT_RAISES(y.scatter_(0, bad, src), IndexError, "index 700");
+  EXPECT_TRUE(y.equal(x));
+}
+
 TEST(Index, TakePutEmbedding) {
   Tensor x = numbers({2, 3}).t();  // 0 3 1 4 2 5
   EXPECT_EQ(values_of(x.take(longs({1, -1, 0, 2}, {2, 2}))), (Values{3, 5, 0, 1}));
@@ -383,7 +412,8 @@ TEST(Index, FailingWritesChangeNothing) {
   EXPECT_RAISES(x.gather(0, good.view({3, 1}).expand({3, 4})), ShapeError, "Size does not match at dimension 1");
   EXPECT_RAISES(x.gather(0, grid), IndexError, "index 4 is out of bounds for dimension 0 with size 4");
   EXPECT_RAISES(x.gather(0, grid.to(kFloat)), DTypeError, "int64");
-  EXPECT_RAISES(x.index_add_(0, good, ones({2, 3})), ShapeError, "Number of indices (3) should be equal to source.size(dim): (2)");
+  EXPECT_RAISES(x.index_add_(0, good, ones({2, 3})), ShapeError,
+                "Number of indices (3) should be equal to source.size(dim): (2)");
   EXPECT_RAISES(x.index_add_(0, good, ones({3, 2})), ShapeError, "apart from dimension 0");
   EXPECT_RAISES(x.index_add_(0, good, x.slice(0, 1)), ValueError, "clone()");
   EXPECT_RAISES(x.index_select(0, bad), IndexError, "index out of range in self");

@@ -84,6 +84,10 @@ inline std::vector<PrintCase> print_cases() {
   list("bfloats", {0.1, 2.5, 65504}, kBFloat16);
   list("doubles", {1.0 / 3, 2.0 / 3}, kDouble);
 
+  // Of complex numbers the real part is shown.
+  add("complex_list", [] { return lib::complex(values({1, 2.5}, {2}, kFloat), values({-3, 4}, {2}, kFloat)); });
+  add("complex_matrix", [] { return lib::complex(pattern({2, 3}, 0.5, kDouble), pattern({2, 3}, 7, kDouble)); });
+
   add("matrix_int", [] { return pattern({2, 3}, 1, kInt); });
   add("matrix_float", [] { return pattern({3, 4}, 0.37, kFloat); });
   add("matrix_scaled", [] { return pattern({3, 4}, 12345.678, kDouble); });

@@ -76,7 +76,8 @@ TEST_F(ScanTest, SumsAndProducts) {
           sum += in[i];
           prod *= in[i];
           size = std::max(size, std::abs(sum));
-          ASSERT_NEAR(out[0][i], sum, epsilon(sums.scalar_type()) * (size + 1)) << "seed " << seed << " place " << i << " of " << count << " " << toString(t);
+          ASSERT_NEAR(out[0][i], sum, epsilon(sums.scalar_type()) * (size + 1))
+              << "seed " << seed << " place " << i << " of " << count << " " << toString(t);
           ASSERT_NEAR(out[1][i], prod, epsilon(prods.scalar_type()) * (std::abs(prod) + 1)) << "seed " << seed;
         }
       });

@@ -77,7 +77,8 @@ class SortTest : public testing::Test {
     for (size_t r = 0; r < v.size(); ++r) {
       const auto order = stable_order(in[r], descending);
       for (size_t i = 0; i < static_cast<size_t>(k); ++i) {
-        ASSERT_EQ(at[r][i], static_cast<double>(order[i])) << "row " << r << " place " << i << " of " << in[r].size() << " " << toString(x.scalar_type());
+        ASSERT_EQ(at[r][i], static_cast<double>(order[i]))
+            << "seed " << seed << " row " << r << " place " << i << " of " << in[r].size() << " " << toString(x.scalar_type());
         ASSERT_TRUE(same(v[r][i], in[r][static_cast<size_t>(order[i])])) << "row " << r << " place " << i;
       }
     }
@@ -124,7 +125,8 @@ TEST_F(SortTest, WholeRangeOfWideKeys) {
       Tensor bits = empty({n}, TensorOptions().dtype(kLong));
       std::mt19937_64 wide(seed);
       for (int64_t i = 0; i < n; ++i) {
-        bits.data_ptr<int64_t>()[i] = static_cast<int64_t>(pick(0, 2) == 0 ? wide() & 7 : pick(0, 1) == 0 ? wide() : (wide() % 5) << 60 | (wide() & 3));
+        const uint64_t far = wide(), near = wide() & 7, both = (far % 5) << 60 | near;
+        bits.data_ptr<int64_t>()[i] = static_cast<int64_t>(pick(0, 2) == 0 ? near : pick(0, 1) == 0 ? far : both);
       }
       Tensor x = empty({n}, TensorOptions().dtype(t));
       std::memcpy(x.data_ptr(), bits.data_ptr(), static_cast<size_t>(n) * 8);

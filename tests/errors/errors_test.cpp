@@ -73,7 +73,7 @@ const std::vector<Case>& cases() {
       {"scatter out of range", [](Scene& s) { s.a.scatter_(1, tensor({{0, 5}}), 1.0); }},
       {"negative size", [](Scene&) { empty({2, -3}); }},
       {"sizes overflow", [](Scene&) { empty({int64_t{1} << 40, int64_t{1} << 40}); }},
-      {"sizes from a NaN", [](Scene&) { zeros({static_cast<int64_t>(std::fmin(kNaN, -1e18)), 2}); }},
+      {"sizes from a NaN", [](Scene&) { zeros({INT64_MIN, 2}); /* what x86 makes of a NaN */ }},
       {"arange to NaN", [](Scene&) { arange(0.0, kNaN, 1.0); }},
       {"arange step 0", [](Scene&) { arange(0, 5, 0); }},
       {"arange away from its end", [](Scene&) { arange(0, 5, -1); }},

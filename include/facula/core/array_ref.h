@@ -13,6 +13,11 @@
 
 namespace facula {
 
+namespace detail {
+// Raises IndexError: `count` elements from `start` are not within an array of `size`.
+[[noreturn]] FACULA_API void raise_array_range(size_t start, size_t count, size_t size);
+}  // namespace detail
+
 template <class T>
 class ArrayRef {
  public:
@@ -49,9 +54,18 @@ class ArrayRef {
   constexpr const T& operator[](size_t i) const { return data_[i]; }
   constexpr const T& front() const { return data_[0]; }
   constexpr const T& back() const { return data_[size_ - 1]; }
-  constexpr const T& at(size_t i) const { return data_[i]; }
-  constexpr ArrayRef slice(size_t start, size_t count) const { return {data_ + start, count}; }
-  constexpr ArrayRef slice(size_t start) const { return {data_ + start, size_ - start}; }
+  constexpr const T& at(size_t i) const {
+    if (i >= size_) detail::raise_array_range(i, 1, size_);
+    return data_[i];
+  }
+  constexpr ArrayRef slice(size_t start, size_t count) const {
+    if (start > size_ || count > size_ - start) detail::raise_array_range(start, count, size_);
+    return {data_ + start, count};
+  }
+  constexpr ArrayRef slice(size_t start) const {
+    if (start > size_) detail::raise_array_range(start, 0, size_);
+    return {data_ + start, size_ - start};
+  }
   std::vector<T> vec() const { return std::vector<T>(begin(), end()); }
   constexpr bool equals(ArrayRef other) const {
     if (size_ != other.size_) return false;

@@ -6,8 +6,10 @@
 
 #include <exception>
 #include <initializer_list>
+#include <iosfwd>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 namespace facula {
 
@@ -44,6 +46,14 @@ FACULA_ERROR_TYPE(InternalError);
 
 namespace detail {
 
+template <class T>
+concept HasText = requires(const T& v) { { to_text(v) } -> std::convertible_to<std::string>; };
+// Types of users that print to streams.
+template <class T>
+concept Streamable = (std::is_class_v<T> || (std::is_enum_v<T> && !std::is_convertible_v<T, int>)) &&
+                     !std::is_convertible_v<T, std::string_view> &&
+                     requires(std::ostream& out, const T& v) { out << v; };
+
 // One printable part of a message. Out of line, so that a check costs a user's translation unit no templates.
 class FACULA_API Part {
  public:
@@ -60,11 +70,16 @@ class FACULA_API Part {
   Part(unsigned long long v);
   Part(double v);
   template <class T>
-    requires requires(const T& v) { { to_text(v) } -> std::convertible_to<std::string>; }
+    requires(!std::is_arithmetic_v<T> && HasText<T>)
   Part(const T& v) : text_(to_text(v)) {}
+  template <class T>
+    requires(!HasText<T> && Streamable<T>)
+  Part(const T& v) : Part(&v, [](std::ostream& out, const void* value) { out << *static_cast<const T*>(value); }) {}
   const std::string& text() const { return text_; }
 
  private:
+  Part(const void* value, void (*print)(std::ostream& out, const void* value));
+
   std::string text_;
 };
 

@@ -66,24 +66,31 @@ class FACULA_API Scalar {
 
   // Conversions refuse what cannot be represented (overflow, a lost imaginary part).
   double toDouble() const;
-  float toFloat() const { return static_cast<float>(toDouble()); }
+  float toFloat() const { return to<float>(); }
   int64_t toLong() const;
   int toInt() const;
+  int16_t toShort() const { return to<int16_t>(); }
+  int8_t toChar() const { return to<int8_t>(); }
+  uint8_t toByte() const { return to<uint8_t>(); }
+  Half toHalf() const { return to<Half>(); }
+  BFloat16 toBFloat16() const { return to<BFloat16>(); }
   uint64_t toUInt64() const;
   bool toBool() const;
   complex<double> toComplexDouble() const;
+  complex<float> toComplexFloat() const { return to<complex<float>>(); }
 
   template <class T>
   T to() const {
     if constexpr (std::is_same_v<T, bool>) return toBool();
     else if constexpr (std::is_same_v<T, uint64_t>) return toUInt64();
     else if constexpr (std::is_integral_v<T>) return static_cast<T>(checked_integer(sizeof(T), std::is_signed_v<T>));
-    else if constexpr (std::is_floating_point_v<T>) return static_cast<T>(toDouble());
+    else if constexpr (std::is_floating_point_v<T> && sizeof(T) >= 8) return static_cast<T>(toDouble());
     else if constexpr (requires { typename T::value_type; }) {
       auto z = toComplexDouble();
       using R = typename T::value_type;
-      return T(static_cast<R>(static_cast<float>(z.real())), static_cast<R>(static_cast<float>(z.imag())));
-    } else return T(toDouble());
+      return T(static_cast<R>(static_cast<float>(checked_real(z.real(), scalar_type_of<R>()))),
+               static_cast<R>(static_cast<float>(checked_real(z.imag(), scalar_type_of<R>()))));
+    } else return T(static_cast<float>(checked_real(toDouble(), scalar_type_of<T>())));
   }
 
   Scalar operator-() const;
@@ -93,6 +100,8 @@ class FACULA_API Scalar {
 
  private:
   int64_t checked_integer(int bytes, bool is_signed) const;
+  // `value` itself, once it is known to lie in the range of the narrower float `dtype`. Infinities and nan pass.
+  double checked_real(double value, ScalarType dtype) const;
 
   Tag tag_ = Tag::Int;
   union {

@@ -103,7 +103,7 @@ HWY_INLINE void pack_any(const K* HWY_RESTRICT keys, int64_t n, K min, int shift
 template <class K>
 HWY_INLINE int64_t collect_any(const K* HWY_RESTRICT keys, int64_t n, K bound, uint32_t* HWY_RESTRICT positions) {
   // Hits are rare once the bound is good: a whole group is looked at before any single key is.
-  constexpr int64_t kGroup = 128 / sizeof(K);
+  constexpr int64_t kGroup = 64 / sizeof(K);
   int64_t count = 0, i = 0;
   for (; i + kGroup <= n; i += kGroup) {
     K hits = 0;

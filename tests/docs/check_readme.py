@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+"""Does what the pages say. The links of all pages must lead somewhere and the ./dev commands must exist; with --prefix, the
+README's programs are built by the README's CMake file against the Facula installed there, and must print what it says.
+
+    check_readme.py                                   links and commands
+    check_readme.py --prefix DIR --work DIR [--compiler CXX]   the programs
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from pages import blocks
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = "first"  # what the README's CMake file calls its program
+
+
+def fail(text):
+    sys.exit(f"docs: {text}")
+
+
+def pages():
+    return [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "bench").glob("*.md")]
+
+
+def check_links():
+    """Links within the tree: the file exists, and a heading or an anchor of that name is on it."""
+    broken = []
+    for page in pages():
+        text = re.sub(r"```.*?```", "", page.read_text(), flags=re.S)
+        for target in re.findall(r"\]\(([^)\s]+)\)", text):
+            if re.match(r"[a-z]+:", target):
+                continue
+            file, _, anchor = target.partition("#")
+            to = (page.parent / file).resolve() if file else page
+            if not to.exists():
+                broken.append(f"{page.relative_to(ROOT)}: {target}")
+            elif anchor and anchor not in anchors(to):
+                broken.append(f"{page.relative_to(ROOT)}: {target} (no such heading)")
+    if broken:
+        fail("broken links:\n  " + "\n  ".join(broken))
+
+
+def anchors(page):
+    headings = re.findall(r"^#+ +(.+)$", page.read_text(), re.M)
+    return {re.sub(r"[^\w\- ]", "", h).strip().replace(" ", "-").lower() for h in headings} | {h.strip("`") for h in headings}
+
+
+def check_commands():
+    """Every ./dev command of a page is one that `./dev help` lists, with its first argument and options."""
+    known = {}
+    for line in subprocess.run(["./dev", "help"], cwd=ROOT, check=True, text=True, stdout=subprocess.PIPE).stdout.splitlines():
+        entry = re.match(r"  (\w+)(.*?)   ", line + "   ")
+        if entry:
+            known[entry[1]] = entry[2]
+    for page in pages():
+        for command, rest in re.findall(r"(?:^|`| )\./dev (\w+)([^`\n#]*)", page.read_text()):
+            place = f"{page.relative_to(ROOT)}: ./dev {command}{rest}"
+            if command not in known:
+                fail(f"{place}: `./dev help` does not list it")
+            for option in re.findall(r"--\w+", rest):
+                if option not in known[command]:
+                    fail(f"{place}: `./dev help` lists no {option} for it")
+
+
+def check_programs(prefix, work, compiler):
+    """Each C++ block of the README becomes the program of its CMake block; the text block after it is the output."""
+    page = ROOT / "README.md"
+    found = blocks(page)
+    projects = [b for b in found if b.language == "cmake"]
+    programs = [(b, after) for b, after in zip(found, found[1:]) if b.language == "cpp"]
+    if len(projects) != 1 or not programs:
+        fail(f"README.md: expected one cmake block and some cpp blocks, got {len(projects)} and {len(programs)}")
+    for number, (program, output) in enumerate(programs, 1):
+        place = f"README.md:{program.line}"
+        if output.language != "text":
+            fail(f"{place}: a text block with the output must follow")
+        folder = work / f"program{number}"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        (folder / "CMakeLists.txt").write_text(projects[0].text)
+        (folder / f"{PROGRAM}.cpp").write_text(program.text)
+        for command in (["cmake", "-S", folder, "-B", folder / "build", f"-DCMAKE_PREFIX_PATH={prefix}",
+                         f"-DCMAKE_CXX_COMPILER={compiler}"], ["cmake", "--build", folder / "build"]):
+            done = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            if done.returncode != 0:
+                fail(f"{place}: does not build:\n{done.stdout}")
+        ran = subprocess.run([folder / "build" / PROGRAM], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        if ran.returncode != 0 or ran.stdout != output.text:
+            fail(f"{place}: exits with {ran.returncode} and prints\n{ran.stdout}instead of\n{output.text}")
+        print(f"docs: {place} prints what it says")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--prefix", type=Path)
+    parser.add_argument("--work", type=Path)
+    parser.add_argument("--compiler", default=os.environ.get("CXX", "c++"))
+    options = parser.parse_args()
+    if options.prefix:
+        check_programs(options.prefix, options.work, options.compiler)
+    else:
+        check_links()
+        check_commands()
+
+
+if __name__ == "__main__":
+    main()
