@@ -90,10 +90,7 @@ void load_repeated(const char* src, ScalarType mem, ConvertFn load, int64_t rows
   for (int64_t r = 0; r < rows; r += kStaged) {
     const int64_t m = std::min(kStaged, rows - r);
     load_row(src + r * row_stride * static_cast<int64_t>(elementSize(mem)), mem, load, m, row_stride, staging.bytes);
-    for (int64_t i = 0; i < m; ++i) {
-      detail::fill_row(tile + static_cast<size_t>((r + i) * cols) * out, staging.bytes + static_cast<size_t>(i) * out,
-                       cols, out);
-    }
+    detail::fill_rows(tile + static_cast<size_t>(r * cols) * out, staging.bytes, m, cols, out);
   }
 }
 

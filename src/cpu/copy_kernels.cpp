@@ -279,6 +279,34 @@ void fill_elements(void* dst, const void* value, int64_t n, size_t elem_size) {
   }
 }
 
+template <class E>
+void fill_rows_typed(void* dst, const void* values, int64_t rows, int64_t cols) {
+  for (int64_t r = 0; r < rows; ++r) {
+    E v;
+    std::memcpy(&v, static_cast<const char*>(values) + static_cast<size_t>(r) * sizeof(E), sizeof(E));
+    E* row = static_cast<E*>(dst) + r * cols;
+    int64_t c = 0;
+    if constexpr (std::is_integral_v<E>) {
+      // Full vectors: compilers settle for half of them.
+      const hwy::HWY_NAMESPACE::ScalableTag<E> d;
+      const auto lanes = static_cast<int64_t>(hwy::HWY_NAMESPACE::Lanes(d));
+      const auto all = hwy::HWY_NAMESPACE::Set(d, v);
+      for (; c + lanes <= cols; c += lanes) hwy::HWY_NAMESPACE::StoreU(all, d, row + c);
+    }
+    for (; c < cols; ++c) row[c] = v;
+  }
+}
+
+void fill_each_row(void* dst, const void* values, int64_t rows, int64_t cols, size_t elem_size) {
+  switch (elem_size) {
+    case 1: return fill_rows_typed<uint8_t>(dst, values, rows, cols);
+    case 2: return fill_rows_typed<uint16_t>(dst, values, rows, cols);
+    case 4: return fill_rows_typed<uint32_t>(dst, values, rows, cols);
+    case 8: return fill_rows_typed<uint64_t>(dst, values, rows, cols);
+    default: return fill_rows_typed<Sixteen>(dst, values, rows, cols);
+  }
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace facula::detail
 HWY_AFTER_NAMESPACE();
@@ -288,6 +316,7 @@ namespace facula::detail {
 
 HWY_EXPORT(copy);
 HWY_EXPORT(fill_elements);
+HWY_EXPORT(fill_each_row);
 
 void copy_block(const Block2d& block, size_t elem_size, bool stream) {
   HWY_DYNAMIC_DISPATCH(copy)(block, elem_size, stream);
@@ -295,6 +324,10 @@ void copy_block(const Block2d& block, size_t elem_size, bool stream) {
 
 void fill_row(void* dst, const void* value, int64_t n, size_t elem_size) {
   HWY_DYNAMIC_DISPATCH(fill_elements)(dst, value, n, elem_size);
+}
+
+void fill_rows(void* dst, const void* values, int64_t rows, int64_t cols, size_t elem_size) {
+  HWY_DYNAMIC_DISPATCH(fill_each_row)(dst, values, rows, cols, elem_size);
 }
 
 }  // namespace facula::detail

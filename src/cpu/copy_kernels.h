@@ -22,4 +22,7 @@ void copy_block(const Block2d& block, size_t elem_size, bool stream);
 // n equal elements.
 void fill_row(void* dst, const void* value, int64_t n, size_t elem_size);
 
+// Row r of a contiguous rows x cols block is `cols` times values[r].
+void fill_rows(void* dst, const void* values, int64_t rows, int64_t cols, size_t elem_size);
+
 }  // namespace facula::detail

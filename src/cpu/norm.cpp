@@ -18,7 +18,8 @@ constexpr int64_t kGrain = 16384;
 
 // Rows of `n` entries; input and result are contiguous and of one dtype, weight and bias are contiguous in the dtype of the compute type
 // or undefined.
-void run(const Tensor& input, int64_t n, const Tensor& weight, const Tensor& bias, double eps, const Tensor& result, bool center) {
+void run(const Tensor& input, int64_t n, const Tensor& weight, const Tensor& bias, double eps, const Tensor& result,
+         bool center) {
   const TensorImpl *in = input.impl(), *out = result.impl();
   if (out->numel == 0) return;
   const CType type = compute_type(in->dtype);
@@ -27,7 +28,8 @@ void run(const Tensor& input, int64_t n, const Tensor& weight, const Tensor& bia
   const void* w = weight.defined() ? weight.impl()->data() : nullptr;
   const void* b = bias.defined() ? bias.impl()->data() : nullptr;
   const ConvertFn load = load_fn(in->dtype), store = store_fn(in->dtype);
-  const int64_t stride = n * static_cast<int64_t>(elementSize(in->dtype)), work_stride = n * static_cast<int64_t>(ctype_size(type));
+  const int64_t stride = n * static_cast<int64_t>(elementSize(in->dtype)),
+                work_stride = n * static_cast<int64_t>(ctype_size(type));
   const char* from = in->data();
   char* to = out->data();
   parallel_for(0, in->numel / n, std::max<int64_t>(1, kGrain / n), [&](int64_t begin, int64_t end) {
@@ -50,7 +52,8 @@ void run(const Tensor& input, int64_t n, const Tensor& weight, const Tensor& bia
   });
 }
 
-void layer_norm_cpu(const Tensor& input, int64_t n, const Tensor& weight, const Tensor& bias, double eps, const Tensor& result) {
+void layer_norm_cpu(const Tensor& input, int64_t n, const Tensor& weight, const Tensor& bias, double eps,
+                    const Tensor& result) {
   run(input, n, weight, bias, eps, result, true);
 }
 void rms_norm_cpu(const Tensor& input, int64_t n, const Tensor& weight, double eps, const Tensor& result) {

@@ -22,6 +22,9 @@ constexpr int64_t kGrain = 8192;
 // Rows longer than this no longer stay in the cache: they are read twice, in pieces, whatever the number of threads.
 constexpr int64_t kLongRow = int64_t{1} << 17;
 constexpr int64_t kPiece = int64_t{1} << 14;
+// Rows up to this length are turned into columns, many at a time, when there are many.
+constexpr int64_t kNarrowRow = 32;
+constexpr int64_t kManyRows = 16;
 // With fewer neighbouring columns than this, a column is gathered into a row.
 constexpr int64_t kFewColumns = 16;
 
@@ -106,6 +109,20 @@ void by_rows(const Job& job) {
   });
 }
 
+void by_narrow_rows(const Job& job) {
+  const int64_t n = job.n, block = 2048 / n / 16 * 16;
+  parallel_for(0, (job.outer + block - 1) / block, std::max<int64_t>(1, kGrain / (n * block)),
+               [&](int64_t begin, int64_t end) {
+                 Scratch scratch(static_cast<size_t>(n * block * job.work_size));
+                 for (int64_t b = begin; b < end; ++b) {
+                   const int64_t first = b * block, rows = std::min(block, job.outer - first);
+                   load_block(job.in + first * n * job.in_size, job.from, n, rows, 1, n, scratch.data());
+                   job.columns(scratch.data(), rows, scratch.data(), rows, n, rows);
+                   store_block(scratch.data(), job.to, n, rows, 1, n, job.out + first * n * job.out_size);
+                 }
+               });
+}
+
 void by_few_columns(const Job& job) {
   const int64_t n = job.n, inner = job.inner;
   parallel_for(0, job.outer, std::max<int64_t>(1, kGrain / (n * inner)), [&](int64_t begin, int64_t end) {
@@ -134,7 +151,8 @@ void by_columns(const Job& job) {
       const char* in = job.in + at * job.in_size;
       char* out = job.out + at * job.out_size;
       if (job.load) load_block(in, job.from, n, cols, inner, 1, scratch.data());
-      job.columns(job.load ? scratch.data() : in, job.load ? cols : inner, job.store ? scratch.data() : out, job.store ? cols : inner, n, cols);
+      job.columns(job.load ? scratch.data() : in, job.load ? cols : inner, job.store ? scratch.data() : out,
+                  job.store ? cols : inner, n, cols);
       if (job.store) store_block(scratch.data(), job.to, n, cols, inner, 1, out);
     }
   });
@@ -148,7 +166,8 @@ void run(const Tensor& self, int64_t dim, const Tensor& result, bool log) {
   job.in = in->data();
   job.out = out->data();
   job.outer = job.n = job.inner = 1;
-  for (int64_t d = 0; d < in->dim(); ++d) (d < dim ? job.outer : d == dim ? job.n : job.inner) *= in->sizes[static_cast<size_t>(d)];
+  for (int64_t d = 0; d < in->dim(); ++d)
+    (d < dim ? job.outer : d == dim ? job.n : job.inner) *= in->sizes[static_cast<size_t>(d)];
   job.from = in->dtype;
   job.to = out->dtype;
   const CType type = compute_type(job.to);
@@ -162,7 +181,8 @@ void run(const Tensor& self, int64_t dim, const Tensor& result, bool log) {
   job.row = log ? ops.log_softmax : ops.softmax;
   job.columns = log ? ops.log_softmax_columns : ops.softmax_columns;
   job.finish = log ? ops.finish_log_softmax : ops.finish_softmax;
-  if (job.inner == 1) by_rows(job);
+  if (job.inner == 1 && job.n <= kNarrowRow && job.outer >= kManyRows) by_narrow_rows(job);
+  else if (job.inner == 1) by_rows(job);
   else if (job.inner < kFewColumns) by_few_columns(job);
   else by_columns(job);
 }

@@ -60,7 +60,7 @@ TilePlan::TilePlan(const Program& program) {
     const auto& i = program.instructions()[k];
     TileStep step;
     if (i.is_cast) step.cast = cast_fn(i.type, i.result);
-    else step.fn = cpu::tile_fn(i.op, i.type);
+    else step.fn = cpu::tile_fn(i.op, i.type), step.fn_constant = cpu::tile_fn_constant(i.op, i.type);
     FACULA_INTERNAL_CHECK(step.fn || step.cast);
     std::copy(i.operands, i.operands + 3, step.operands);
     step.result = value_of_instruction[k];
@@ -153,6 +153,7 @@ void TileEval::begin(int64_t rows, int64_t cols) {
   rows_ = rows;
   cols_ = cols;
   count_ = rows * cols;
+  row_constants_ = nullptr;
 }
 
 void TileEval::bind_load(size_t i, const void* data, int64_t row_stride, int64_t col_stride) {
@@ -162,6 +163,12 @@ void TileEval::bind_load(size_t i, const void* data, int64_t row_stride, int64_t
   ConvertFn convert = load_fn(dtype);
   if (contiguous && !convert) {
     pointers_[v] = const_cast<char*>(static_cast<const char*>(data));
+    return;
+  }
+  if (!convert && col_stride == 0 && cols_ >= 64 && plan_.single && plan_.prologue[0].fn_constant &&
+      plan_.prologue[0].operands[1] == v && plan_.prologue[0].operands[0] != v) {
+    row_constants_ = static_cast<const char*>(data);
+    row_constant_step_ = row_stride * static_cast<int64_t>(elementSize(dtype));
     return;
   }
   char* buffer = slot(v);
@@ -188,7 +195,16 @@ void TileEval::run(const std::vector<TileStep>& steps, int64_t count) {
   }
 }
 
-void TileEval::run_prologue() { run(plan_.prologue, count_); }
+void TileEval::run_prologue() {
+  if (!row_constants_) return run(plan_.prologue, count_);
+  const TileStep& s = plan_.prologue[0];
+  const char* in = pointers_[s.operands[0]];
+  char* out = pointers_[s.result];
+  auto in_step = cols_ * static_cast<int64_t>(ctype_size(plan_.types[s.operands[0]]));
+  auto out_step = cols_ * static_cast<int64_t>(ctype_size(plan_.types[s.result]));
+  for (int64_t r = 0; r < rows_; ++r)
+    s.fn_constant(in + r * in_step, row_constants_ + r * row_constant_step_, nullptr, out + r * out_step, static_cast<size_t>(cols_));
+}
 
 void TileEval::bind_reduced(size_t k, const void* data) {
   const auto& values = program_.program().values();

@@ -16,6 +16,7 @@ inline constexpr uint16_t kNoValue = UINT16_MAX;
 struct TileStep {
   cpu::TileFn fn = nullptr;
   ConvertFn cast = nullptr;  // set instead of fn for a cast
+  cpu::TileFn fn_constant = nullptr;  // for a second operand that is one element a row, where there is such a function
   uint16_t operands[3] = {kNoValue, kNoValue, kNoValue};
   uint16_t result = kNoValue;
 };
@@ -77,6 +78,9 @@ class TileEval {
   const CpuProgram& program_;
   const TilePlan& plan_;
   Loaded loaded_[kRemembered];
+  // The second operand of a one-op program when each row has one element of it: used where it is, without a buffer.
+  const char* row_constants_ = nullptr;
+  int64_t row_constant_step_ = 0;  // in bytes
   int64_t rows_ = 0, cols_ = 0, count_ = 0;
   char* buffer_ = nullptr;
   char* pointer_room_[24];

@@ -25,19 +25,20 @@ Norm norm_of(double p) {
 }
 
 ScalarType common_float(const Tensor& a, const Tensor& b, const char* op) {
-  FACULA_CHECK(a.defined() && b.defined(), ValueError, op, ": an input is an undefined tensor; assign a tensor to it first");
+  FACULA_CHECK(a.defined() && b.defined(), ValueError, op,
+               ": an input is an undefined tensor; assign a tensor to it first");
   const Operand operands[] = {a, b};
   const ScalarType t = float_if_integral(result_type(operands, op));
-  FACULA_CHECK(isFloatingType(t) && !isFloat8Type(t), DTypeError, op, ": \"", op, "\" not implemented for '", toString(t),
-               "'. Convert the inputs to float or double first");
+  FACULA_CHECK(isFloatingType(t) && !isFloat8Type(t), DTypeError, op, ": \"", op, "\" not implemented for '",
+               toString(t), "'. Convert the inputs to float or double first");
   return t;
 }
 
 DimVector without_last(IntArrayRef sizes) { return DimVector(IntArrayRef(sizes.data(), sizes.size() - 1)); }
 
 // The p-norm of a - b + eps along the last of `sizes`, to which both broadcast.
-Tensor norm_of_difference(const Tensor& a, const Tensor& b, IntArrayRef sizes, double p, double eps, bool keepdim, ScalarType dtype,
-                          const char* op) {
+Tensor norm_of_difference(const Tensor& a, const Tensor& b, IntArrayRef sizes, double p, double eps, bool keepdim,
+                          ScalarType dtype, const char* op) {
   const Norm kind = norm_of(p);
   if (sizes.back() == 0) {
     DimVector kept = without_last(sizes);
@@ -60,16 +61,19 @@ Tensor norm_of_difference(const Tensor& a, const Tensor& b, IntArrayRef sizes, d
       case Norm::Two: result = g.apply(ScalarOp::sqrt, g.reduce(ReduceOp::Sum, g.apply(ScalarOp::square, d))); break;
       case Norm::Inf: result = g.reduce(ReduceOp::Max, magnitude()); break;
       case Norm::NegInf: result = g.reduce(ReduceOp::Min, magnitude()); break;
-      case Norm::Any: result = g.apply(ScalarOp::pow, g.reduce(ReduceOp::Sum, g.apply(ScalarOp::pow, magnitude(), exponent)), inverse); break;
+      case Norm::Any:
+        result =
+            g.apply(ScalarOp::pow, g.reduce(ReduceOp::Sum, g.apply(ScalarOp::pow, magnitude(), exponent)), inverse);
+        break;
     }
     g.store(result, dtype);
   };
   const Tensor tensors[] = {a, b};
-  const uint64_t key = terms_key(kDistance, {static_cast<uint64_t>(kind), static_cast<uint64_t>(from[0]), static_cast<uint64_t>(from[1]),
-                                             static_cast<uint64_t>(dtype)});
+  const uint64_t key = terms_key(kDistance, {static_cast<uint64_t>(kind), static_cast<uint64_t>(from[0]),
+                                             static_cast<uint64_t>(from[1]), static_cast<uint64_t>(dtype)});
   const bool any = kind == Norm::Any;
-  return reduce_terms({key, build, tensors, {eps, any ? p : 1.0, any ? 1.0 / p : 1.0}, dtype, op}, sizes, uint64_t{1} << (sizes.size() - 1),
-                      keepdim);
+  return reduce_terms({key, build, tensors, {eps, any ? p : 1.0, any ? 1.0 / p : 1.0}, dtype, op}, sizes,
+                      uint64_t{1} << (sizes.size() - 1), keepdim);
 }
 
 // The sum of a * b along `dim`, in `dtype`.
@@ -81,7 +85,8 @@ Tensor dot_along(const Tensor& a, const Tensor& b, IntArrayRef sizes, int64_t di
     g.store(g.reduce(ReduceOp::Sum, g.apply(ScalarOp::mul, x, y)), dtype);
   };
   const Tensor tensors[] = {a, b};
-  const uint64_t key = terms_key(kDot, {static_cast<uint64_t>(from[0]), static_cast<uint64_t>(from[1]), static_cast<uint64_t>(dtype)});
+  const uint64_t key =
+      terms_key(kDot, {static_cast<uint64_t>(from[0]), static_cast<uint64_t>(from[1]), static_cast<uint64_t>(dtype)});
   return reduce_terms({key, build, tensors, {}, dtype, op}, sizes, sizes.empty() ? 0 : uint64_t{1} << dim, false);
 }
 
@@ -121,16 +126,18 @@ Tensor cdist(const Tensor& x1, const Tensor& x2, double p, std::optional<int64_t
   const char* op = "cdist";
   const ScalarType dtype = common_float(x1, x2, op);
   const TensorImpl *a = x1.impl(), *b = x2.impl();
-  FACULA_CHECK(isFloatingType(a->dtype) && isFloatingType(b->dtype), DTypeError, op, ": cdist only supports floating-point dtypes, X1 got: ",
-               toString(a->dtype), ", X2 got: ", toString(b->dtype), ". Convert them with .to(kFloat)");
-  FACULA_CHECK(a->dim() >= 2 && b->dim() >= 2, ShapeError, op, ": cdist only supports at least 2D tensors, X1 got: ", a->dim(), "D, X2 got: ",
-               b->dim(), "D");
-  FACULA_CHECK(a->sizes.back() == b->sizes.back(), ShapeError, op, ": X1 and X2 must have the same number of columns. X1: ", a->sizes.back(),
-               " X2: ", b->sizes.back());
+  FACULA_CHECK(isFloatingType(a->dtype) && isFloatingType(b->dtype), DTypeError, op,
+               ": cdist only supports floating-point dtypes, X1 got: ", toString(a->dtype),
+               ", X2 got: ", toString(b->dtype), ". Convert them with .to(kFloat)");
+  FACULA_CHECK(a->dim() >= 2 && b->dim() >= 2, ShapeError, op,
+               ": cdist only supports at least 2D tensors, X1 got: ", a->dim(), "D, X2 got: ", b->dim(), "D");
+  FACULA_CHECK(a->sizes.back() == b->sizes.back(), ShapeError, op,
+               ": X1 and X2 must have the same number of columns. X1: ", a->sizes.back(), " X2: ", b->sizes.back());
   FACULA_CHECK(p >= 0, ValueError, op, ": cdist only supports non-negative p values, got ", p);
   const int64_t mode = compute_mode.value_or(0);
   FACULA_CHECK(mode >= 0 && mode <= 2, ValueError, op, ": possible modes: 0, 1, 2, but was: ", mode);
-  const DimVector batch = broadcast_sizes(IntArrayRef(a->sizes.data(), a->sizes.size() - 2), IntArrayRef(b->sizes.data(), b->sizes.size() - 2), op);
+  const DimVector batch = broadcast_sizes(IntArrayRef(a->sizes.data(), a->sizes.size() - 2),
+                                          IntArrayRef(b->sizes.data(), b->sizes.size() - 2), op);
   const int64_t rows = a->sizes[a->sizes.size() - 2], others = b->sizes[b->sizes.size() - 2], columns = a->sizes.back();
   const bool large = rows > 25 || others > 25;
   if (p == 2 && large && columns > 0 && !a->device.is_meta() && (dtype == kFloat || dtype == kDouble))

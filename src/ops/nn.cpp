@@ -11,8 +11,8 @@ namespace {
 
 void check_input(const Tensor& self, ScalarType dtype, const char* op) {
   FACULA_CHECK(self.defined(), ValueError, op, ": the input is an undefined tensor; assign a tensor to it first");
-  FACULA_CHECK(isFloatingType(dtype) && !isFloat8Type(dtype), DTypeError, op, ": \"", op, "\" not implemented for '", toString(dtype),
-               "'. Convert the input to float, double, half or bfloat16 first");
+  FACULA_CHECK(isFloatingType(dtype) && !isFloat8Type(dtype), DTypeError, op, ": \"", op, "\" not implemented for '",
+               toString(dtype), "'. Convert the input to float, double, half or bfloat16 first");
 }
 
 // Half types compute in float.
@@ -27,15 +27,18 @@ Tensor softmax_by_ops(const Tensor& self, int64_t dim, ScalarType dtype, bool lo
   return as_dtype(log ? shifted - sum.log() : powers / sum, dtype);
 }
 
-Tensor softmax_like(OpId op, const char* name, const Tensor& self, int64_t dim, const std::optional<ScalarType>& dtype) {
+Tensor softmax_like(OpId op, const char* name, const Tensor& self, int64_t dim,
+                    const std::optional<ScalarType>& dtype) {
   const ScalarType to = dtype ? *dtype : self.defined() ? self.impl()->dtype : ScalarType::Undefined;
   check_input(self, to, name);
   const TensorImpl* t = self.impl();
   const int64_t along = wrap_dim(dim, t->dim(), name);
   if (t->device.is_meta()) return new_tensor(t->sizes, to, t->device, name);
-  if (!has_kernel(op, t->device.type())) [[unlikely]] return softmax_by_ops(self, along, to, op == OpId::log_softmax);
+  if (!has_kernel(op, t->device.type())) [[unlikely]]
+    return softmax_by_ops(self, along, to, op == OpId::log_softmax);
   // The kernel widens on its way in; whatever else changes the dtype happens first.
-  const bool widens = isFloatingType(t->dtype) && working_dtype(t->dtype) == working_dtype(to) && elementSize(t->dtype) <= elementSize(to);
+  const bool widens = isFloatingType(t->dtype) && working_dtype(t->dtype) == working_dtype(to) &&
+                      elementSize(t->dtype) <= elementSize(to);
   const Tensor input = as_contiguous(t->dtype == to || (widens && to == kFloat) ? self : as_dtype(self, to));
   Tensor result = new_tensor(t->sizes, to, t->device, name);
   call_kernel<void(const Tensor&, int64_t, const Tensor&)>(op, t->device.type(), input, along, result);
@@ -45,7 +48,8 @@ Tensor softmax_like(OpId op, const char* name, const Tensor& self, int64_t dim, 
 // How many entries are normalised together.
 int64_t check_normalized_shape(const Tensor& input, IntArrayRef shape, const char* op) {
   FACULA_CHECK(!shape.empty(), ValueError, op,
-               ": Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got normalized_shape = []");
+               ": Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but "
+               "got normalized_shape = []");
   const DimVector& sizes = input.impl()->sizes;
   const bool fits = sizes.size() >= shape.size() && IntArrayRef(sizes.end() - shape.size(), shape.size()) == shape;
   FACULA_CHECK(fits, ShapeError, op, ": Given normalized_shape=", to_text(shape), ", expected input with shape [*, ",
@@ -56,15 +60,19 @@ int64_t check_normalized_shape(const Tensor& input, IntArrayRef shape, const cha
 }
 
 // Weight or bias of a normalisation: undefined when absent, else contiguous in the dtype that is computed in.
-Tensor check_affine(const std::optional<Tensor>& given, const Tensor& input, IntArrayRef shape, const char* what, const char* op) {
+Tensor check_affine(const std::optional<Tensor>& given, const Tensor& input, IntArrayRef shape, const char* what,
+                    const char* op) {
   if (!given || !given->defined()) return Tensor();
   const TensorImpl *w = given->impl(), *t = input.impl();
-  FACULA_CHECK(IntArrayRef(w->sizes) == shape, ShapeError, op, ": Expected ", what, " to be of same shape as normalized_shape, but got ", what,
-               " of shape ", to_text(IntArrayRef(w->sizes)), " and normalized_shape = ", to_text(shape));
-  FACULA_CHECK(w->dtype == t->dtype || (isReducedFloatingType(t->dtype) && w->dtype == kFloat), DTypeError, op, ": expected ", what,
-               " of the input's dtype ", toString(t->dtype), " but found ", toString(w->dtype), ". Convert it with .to(input.scalar_type())");
-  FACULA_CHECK(w->device == t->device, DeviceError, op, ": Expected all tensors to be on the same device, but found at least two devices, ",
-               t->device.str(), " (input) and ", w->device.str(), " (", what, ")! Move them to one with .to(device)");
+  FACULA_CHECK(IntArrayRef(w->sizes) == shape, ShapeError, op, ": Expected ", what,
+               " to be of same shape as normalized_shape, but got ", what, " of shape ", to_text(IntArrayRef(w->sizes)),
+               " and normalized_shape = ", to_text(shape));
+  FACULA_CHECK(w->dtype == t->dtype || (isReducedFloatingType(t->dtype) && w->dtype == kFloat), DTypeError, op,
+               ": expected ", what, " of the input's dtype ", toString(t->dtype), " but found ", toString(w->dtype),
+               ". Convert it with .to(input.scalar_type())");
+  FACULA_CHECK(w->device == t->device, DeviceError, op,
+               ": Expected all tensors to be on the same device, but found at least two devices, ", t->device.str(),
+               " (input) and ", w->device.str(), " (", what, ")! Move them to one with .to(device)");
   return w->device.is_meta() ? *given : as_contiguous(as_dtype(*given, working_dtype(t->dtype)));
 }
 
@@ -99,12 +107,13 @@ Tensor log_softmax(const Tensor& self, int64_t dim, std::optional<ScalarType> dt
   return softmax_like(OpId::log_softmax, "log_softmax", self, dim, dtype);
 }
 
-Tensor layer_norm(const Tensor& input, IntArrayRef normalized_shape, const std::optional<Tensor>& weight, const std::optional<Tensor>& bias,
-                  double eps, bool) {
+Tensor layer_norm(const Tensor& input, IntArrayRef normalized_shape, const std::optional<Tensor>& weight,
+                  const std::optional<Tensor>& bias, double eps, bool) {
   const char* op = "layer_norm";
   check_input(input, input.defined() ? input.impl()->dtype : kFloat, op);
   const int64_t n = check_normalized_shape(input, normalized_shape, op);
-  const Tensor w = check_affine(weight, input, normalized_shape, "weight", op), b = check_affine(bias, input, normalized_shape, "bias", op);
+  const Tensor w = check_affine(weight, input, normalized_shape, "weight", op),
+               b = check_affine(bias, input, normalized_shape, "bias", op);
   const TensorImpl* t = input.impl();
   if (t->device.is_meta()) return new_tensor(t->sizes, t->dtype, t->device, op);
   if (!has_kernel(OpId::layer_norm, t->device.type())) [[unlikely]] {
@@ -119,7 +128,8 @@ Tensor layer_norm(const Tensor& input, IntArrayRef normalized_shape, const std::
   return result;
 }
 
-Tensor rms_norm(const Tensor& input, IntArrayRef normalized_shape, const std::optional<Tensor>& weight, std::optional<double> eps) {
+Tensor rms_norm(const Tensor& input, IntArrayRef normalized_shape, const std::optional<Tensor>& weight,
+                std::optional<double> eps) {
   const char* op = "rms_norm";
   check_input(input, input.defined() ? input.impl()->dtype : kFloat, op);
   const int64_t n = check_normalized_shape(input, normalized_shape, op);
@@ -133,8 +143,8 @@ Tensor rms_norm(const Tensor& input, IntArrayRef normalized_shape, const std::op
     return affine(x * (x * x).mean(IntArrayRef(dims), true).add(epsilon).rsqrt(), w, Tensor(), t->dtype);
   }
   Tensor result = new_tensor(t->sizes, t->dtype, t->device, op);
-  call_kernel<void(const Tensor&, int64_t, const Tensor&, double, const Tensor&)>(OpId::rms_norm, t->device.type(), as_contiguous(input), n, w,
-                                                                                  epsilon, result);
+  call_kernel<void(const Tensor&, int64_t, const Tensor&, double, const Tensor&)>(
+      OpId::rms_norm, t->device.type(), as_contiguous(input), n, w, epsilon, result);
   return result;
 }
 

@@ -40,6 +40,8 @@ int category(ScalarType t) {
 ScalarType combine(ScalarType higher, ScalarType lower, const char* op) {
   if (higher == ScalarType::Undefined) return lower;
   if (lower == ScalarType::Undefined) return higher;
+  // The width of a float is kept: complex128 next to a float32 with dims gives complex64.
+  if (isFloatingType(higher) && isComplexType(lower) && !isFloat8Type(higher)) return toComplexType(higher);
   return category(lower) > category(higher) ? promote(higher, lower, op) : higher;
 }
 

@@ -75,7 +75,8 @@ void print_vector(std::ostream& out, const double* values, int64_t count) {
   for (int64_t i = 0; i < count; ++i) out << std::setw(format.width) << values[i] / format.scale << '\n';
 }
 
-void print_matrix(std::ostream& out, const double* values, int64_t rows, int64_t columns, int64_t line_size, int64_t indent) {
+void print_matrix(std::ostream& out, const double* values, int64_t rows, int64_t columns, int64_t line_size,
+                  int64_t indent) {
   const NumberFormat format = choose_format(out, values, rows * columns);
   const std::string margin(static_cast<size_t>(indent), ' ');
   const int64_t fit = std::max<int64_t>(1, (line_size - indent) / (format.width + 1));
@@ -91,7 +92,8 @@ void print_matrix(std::ostream& out, const double* values, int64_t rows, int64_t
       out << margin;
     }
     for (int64_t r = 0; r < rows; ++r) {
-      for (int64_t c = first; c < end; ++c) out << (c == first ? "" : " ") << std::setw(format.width) << values[r * columns + c] / format.scale;
+      for (int64_t c = first; c < end; ++c)
+        out << (c == first ? "" : " ") << std::setw(format.width) << values[r * columns + c] / format.scale;
       out << '\n';
       if (r + 1 < rows) out << margin << (format.scale != 1 ? " " : "");
     }

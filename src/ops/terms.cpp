@@ -25,7 +25,8 @@ const CpuProgram& cached_program(const Terms& terms) {
   };
   thread_local Entry recent[16];
   Entry& entry = recent[(terms.key * 0x9e3779b97f4a7c15ULL) >> 60];
-  if (entry.key == terms.key) [[likely]] return *entry.program;
+  if (entry.key == terms.key) [[likely]]
+    return *entry.program;
   static std::mutex mutex;
   // Never destroyed: other threads may still run when static objects go.
   static auto* programs = new std::unordered_map<uint64_t, std::unique_ptr<CpuProgram>>;
@@ -66,7 +67,8 @@ Tensor compute_terms(const Terms& terms, IntArrayRef sizes) {
   if (device.is_meta() || result.impl()->numel == 0) return result;
   const Arguments arguments(terms, sizes);
   const ArrayArg store{result.impl()->data(), result.impl()->strides.data()};
-  cached_program(terms).run(sizes, {arguments.loads, terms.tensors.size()}, {arguments.params, terms.params.size()}, {&store, 1});
+  cached_program(terms).run(sizes, {arguments.loads, terms.tensors.size()}, {arguments.params, terms.params.size()},
+                            {&store, 1});
   return result;
 }
 
@@ -88,7 +90,8 @@ Tensor reduce_terms(const Terms& terms, IntArrayRef sizes, uint64_t mask, bool k
     if (!gone || keepdim) ++next;
   }
   const ArrayArg store{result.impl()->data(), strides.data()};
-  cached_program(terms).run_reduction(sizes, mask, {arguments.loads, terms.tensors.size()}, {arguments.params, terms.params.size()}, {&store, 1});
+  cached_program(terms).run_reduction(sizes, mask, {arguments.loads, terms.tensors.size()},
+                                      {arguments.params, terms.params.size()}, {&store, 1});
   return result;
 }
 

@@ -197,7 +197,9 @@ TEST(HostAllocatorChild, ReportsItsLimit) {
     for (int k = 0; k < 8; ++k) several.push_back(empty({1 << 20}, kByte));
   }
   EXPECT_LE(host_memory_stats().cached_bytes, limit);
-  if (limit >= size_t{2} << 20) EXPECT_GE(host_memory_stats().cached_bytes, size_t{1} << 20);
+  if (limit >= size_t{2} << 20) {
+    EXPECT_GE(host_memory_stats().cached_bytes, size_t{1} << 20);
+  }
 }
 
 TEST(HostAllocator, LimitComesFromTheEnvironment) {

@@ -30,9 +30,7 @@ double tolerance(ScalarType t) {
 
 class NnOps : public testing::Test {
  protected:
-  void SetUp() override {
-    generator.seed(facula_test::test_seed());
-  }
+  void SetUp() override { generator.seed(facula_test::test_seed()); }
   static std::string trace() { return facula_test::seed_text(); }
 
   // Values that the dtype holds exactly.
@@ -76,9 +74,11 @@ std::vector<double> softmax_reference(const Tensor& x, int64_t dim, bool log) {
     for (int64_t c = 0; c < inner; ++c) {
       auto at = [&](int64_t i) { return static_cast<size_t>((o * n + i) * inner + c); };
       double top = -std::numeric_limits<double>::infinity(), sum = 0;
-      for (int64_t i = 0; i < n; ++i) top = std::isnan(in[at(i)]) || std::isnan(top) ? std::nan("") : std::max(top, in[at(i)]);
+      for (int64_t i = 0; i < n; ++i)
+        top = std::isnan(in[at(i)]) || std::isnan(top) ? std::nan("") : std::max(top, in[at(i)]);
       for (int64_t i = 0; i < n; ++i) sum += std::exp(in[at(i)] - top);
-      for (int64_t i = 0; i < n; ++i) out[at(i)] = log ? in[at(i)] - top - std::log(sum) : std::exp(in[at(i)] - top) / sum;
+      for (int64_t i = 0; i < n; ++i)
+        out[at(i)] = log ? in[at(i)] - top - std::log(sum) : std::exp(in[at(i)] - top) / sum;
     }
   }
   return out;
@@ -150,7 +150,8 @@ TEST_F(NnOps, SoftmaxOfStridedTensors) {
 
 TEST_F(NnOps, SoftmaxOfInfinitiesAndNan) {
   const double inf = std::numeric_limits<double>::infinity(), nan = std::nan("");
-  const std::vector<std::vector<double>> rows = {{1, -inf, 2}, {-inf, -inf, -inf}, {inf, 1, 2}, {nan, 1, 2}, {1e30, -1e30, 0}};
+  const std::vector<std::vector<double>> rows = {
+      {1, -inf, 2}, {-inf, -inf, -inf}, {inf, 1, 2}, {nan, 1, 2}, {1e30, -1e30, 0}};
   for (int64_t width : {3, 70, (1 << 17) + 3}) {
     for (const auto& row : rows) {
       std::vector<double> v(static_cast<size_t>(width), row[1]);
@@ -203,9 +204,12 @@ TEST_F(NnOps, SoftmaxCompositeAgrees) {
 TEST_F(NnOps, ResultsDoNotDependOnThreads) {
   SCOPED_TRACE(trace());
   const std::vector<std::function<Tensor(const Tensor&)>> ops = {
-      [](const Tensor& x) { return softmax(x, 0); },     [](const Tensor& x) { return softmax(x, 1); },
-      [](const Tensor& x) { return log_softmax(x, 0); }, [](const Tensor& x) { return log_softmax(x, 1); },
-      [](const Tensor& x) { return layer_norm(x, {x.size(1)}); }, [](const Tensor& x) { return rms_norm(x, {x.size(1)}); },
+      [](const Tensor& x) { return softmax(x, 0); },
+      [](const Tensor& x) { return softmax(x, 1); },
+      [](const Tensor& x) { return log_softmax(x, 0); },
+      [](const Tensor& x) { return log_softmax(x, 1); },
+      [](const Tensor& x) { return layer_norm(x, {x.size(1)}); },
+      [](const Tensor& x) { return rms_norm(x, {x.size(1)}); },
       [](const Tensor& x) { return mse_loss(x, x * 0.5); }};
   for (const auto& sizes : std::vector<std::vector<int64_t>>{{300, 300}, {1, (1 << 18) + 5}})
     for (ScalarType t : {kFloat, kBFloat16}) {
@@ -232,14 +236,16 @@ TEST_F(NnOps, Normalisations) {
       for (int affine = 0; affine < 4; ++affine) {
         SCOPED_TRACE(str(toString(t), " ", n, " affine ", affine));
         const Tensor x = draw({5, 2, n / 2 + 1}, t, 4, 8), w = draw({2, n / 2 + 1}, t), b = draw({2, n / 2 + 1}, t);
-        const std::optional<Tensor> weight = affine & 1 ? std::optional(w) : std::nullopt, bias = affine & 2 ? std::optional(b) : std::nullopt;
+        const std::optional<Tensor> weight = affine & 1 ? std::optional(w) : std::nullopt,
+                                    bias = affine & 2 ? std::optional(b) : std::nullopt;
         const std::vector<double> in = numbers(x), ws = numbers(w), bs = numbers(b);
         std::vector<double> layer, rms;
         const size_t m = ws.size();
         for (size_t r = 0; r < 5; ++r) {
           double mean = 0, variance = 0, square = 0;
           for (size_t i = 0; i < m; ++i) mean += in[r * m + i] / static_cast<double>(m);
-          for (size_t i = 0; i < m; ++i) variance += (in[r * m + i] - mean) * (in[r * m + i] - mean) / static_cast<double>(m);
+          for (size_t i = 0; i < m; ++i)
+            variance += (in[r * m + i] - mean) * (in[r * m + i] - mean) / static_cast<double>(m);
           for (size_t i = 0; i < m; ++i) square += in[r * m + i] * in[r * m + i] / static_cast<double>(m);
           for (size_t i = 0; i < m; ++i) {
             const double scale = affine & 1 ? ws[i] : 1, shift = affine & 2 ? bs[i] : 0;
@@ -250,7 +256,8 @@ TEST_F(NnOps, Normalisations) {
         const double tol = tolerance(t) * 4;
         const Tensor fused = layer_norm(x, w.sizes(), weight, bias, 1e-3);
         expect_close(fused, layer, tol, tol);
-        expect_close(layer_norm(x.transpose(0, 1).contiguous().transpose(0, 1), w.sizes(), weight, bias, 1e-3), layer, tol, tol);
+        expect_close(layer_norm(x.transpose(0, 1).contiguous().transpose(0, 1), w.sizes(), weight, bias, 1e-3), layer,
+                     tol, tol);
         const Tensor fused_rms = rms_norm(x, w.sizes(), weight, 1e-3);
         expect_close(fused_rms, rms, tol, tol);
         const WithoutKernel a(OpId::layer_norm), c(OpId::rms_norm);
@@ -295,7 +302,8 @@ TEST_F(NnOps, LossesOfDifferences) {
       expect_close(loss.run(a, b, Reduction::None), each, tol, tol);
       expect_close(loss.run(a, b, Reduction::Sum), {sum}, tol, tol);
       expect_close(loss.run(a, b, Reduction::Mean), {sum / static_cast<double>(each.size())}, tol, tol);
-      expect_close(loss.run(a.t().contiguous().t(), b, Reduction::Mean), {sum / static_cast<double>(each.size())}, tol, tol);
+      expect_close(loss.run(a.t().contiguous().t(), b, Reduction::Mean), {sum / static_cast<double>(each.size())}, tol,
+                   tol);
       EXPECT_TRUE(std::isnan(loss.run(empty({0}, t), empty({0}, t), Reduction::Mean).item<double>()));
       EXPECT_EQ(loss.run(empty({0}, t), empty({0}, t), Reduction::Sum).item<double>(), 0);
       EXPECT_THROW(loss.run(a, b, 7), ValueError);
@@ -310,7 +318,8 @@ TEST_F(NnOps, BinaryCrossEntropy) {
   SCOPED_TRACE(trace());
   for (ScalarType t : kFloats)
     for (int weights = 0; weights < 4; ++weights) {
-      const Tensor a = draw({9, 5}, t, -90, 90), b = draw({9, 5}, t, 0, 1), w = draw({5}, t, 0, 2), p = draw({9, 1}, t, 0.5, 2);
+      const Tensor a = draw({9, 5}, t, -90, 90), b = draw({9, 5}, t, 0, 1), w = draw({5}, t, 0, 2),
+                   p = draw({9, 1}, t, 0.5, 2);
       const std::vector<double> x = numbers(a), y = numbers(b), ws = numbers(w), ps = numbers(p);
       std::vector<double> each;
       double sum = 0;
@@ -320,11 +329,13 @@ TEST_F(NnOps, BinaryCrossEntropy) {
         each.push_back(scale * (positive * y[i] * softplus(-x[i]) + (1 - y[i]) * softplus(x[i])));
         sum += each.back();
       }
-      const std::optional<Tensor> weight = weights & 1 ? std::optional(w) : std::nullopt, pos = weights & 2 ? std::optional(p) : std::nullopt;
+      const std::optional<Tensor> weight = weights & 1 ? std::optional(w) : std::nullopt,
+                                  pos = weights & 2 ? std::optional(p) : std::nullopt;
       const double tol = tolerance(t);
       expect_close(binary_cross_entropy_with_logits(a, b, weight, pos, Reduction::None), each, tol, tol);
       expect_close(binary_cross_entropy_with_logits(a, b, weight, pos), {sum / 45}, tol, tol);
-      if (t != kHalf) expect_close(binary_cross_entropy_with_logits(a, b, weight, pos, Reduction::Sum), {sum}, tol, tol);
+      if (t != kHalf)
+        expect_close(binary_cross_entropy_with_logits(a, b, weight, pos, Reduction::Sum), {sum}, tol, tol);
     }
   EXPECT_THROW(binary_cross_entropy_with_logits(ones({3}), ones({4})), ShapeError);
 }
@@ -354,7 +365,16 @@ TEST_F(NnOps, NegativeLogLikelihood) {
       expect_close(nll_loss(x, y, weight, Reduction::None), each, tol, tol);
       expect_close(nll_loss(x, y, weight, Reduction::Sum), {sum}, tol, tol);
       expect_close(nll_loss(x, y, weight), {sum / share}, tol, tol);
-      expect_close(nll_loss(x.select(2, 1).select(0, 2), y.select(1, 1).select(0, 2), weight, Reduction::None), {each[7]}, tol, tol);
+      expect_close(nll_loss(x.transpose(0, 2).contiguous().transpose(0, 2), y, weight), {sum / share}, tol, tol);
+      expect_close(nll_loss(x.select(2, 1), y.select(1, 1), weight, Reduction::None),
+                   {each[1], each[4], each[7], each[10], each[13], each[16]}, tol, tol);
+      {
+        const WithoutKernel without(OpId::nll_loss);
+        expect_close(nll_loss(x, y, weight, Reduction::None), each, tol, tol);
+        expect_close(nll_loss(x, y, weight), {sum / share}, tol, tol);
+      }
+      expect_close(nll_loss(x.select(2, 1).select(0, 2), y.select(1, 1).select(0, 2), weight, Reduction::None),
+                   {each[7]}, tol, tol);
     }
   EXPECT_TRUE(std::isnan(nll_loss(ones({2, 3}), full({2}, kIgnored, TensorOptions().dtype(kLong))).item<double>()));
   EXPECT_EQ(nll_loss(empty({0, 3}), empty({0}, kLong), {}, Reduction::None).sizes(), IntArrayRef({0}));
@@ -362,7 +382,9 @@ TEST_F(NnOps, NegativeLogLikelihood) {
     nll_loss(ones({2, 3}), tensor({1, 3}).to(kLong));
     FAIL() << "no error";
   } catch (const IndexError& e) {
-    EXPECT_EQ(e.msg(), "nll_loss: Target 3 is out of bounds for 3 classes. Targets are class numbers from 0 to 2, or ignore_index");
+    EXPECT_EQ(
+        e.msg(),
+        "nll_loss: Target 3 is out of bounds for 3 classes. Targets are class numbers from 0 to 2, or ignore_index");
   }
   EXPECT_THROW(nll_loss(ones({2, 3}), ones({2})), DTypeError);
   EXPECT_THROW(nll_loss(ones({2, 3}), ones({3}, kLong)), ShapeError);
@@ -391,7 +413,9 @@ TEST_F(NnOps, Distances) {
             for (int64_t r = 0; r < rows; ++r)
               for (int64_t s = 0; s < 5; ++s) {
                 std::vector<double> d;
-                for (int64_t k = 0; k < 6; ++k) d.push_back(x[static_cast<size_t>((i * rows + r) * 6 + k)] - y[static_cast<size_t>((j * 5 + s) * 6 + k)]);
+                for (int64_t k = 0; k < 6; ++k)
+                  d.push_back(x[static_cast<size_t>((i * rows + r) * 6 + k)] -
+                              y[static_cast<size_t>((j * 5 + s) * 6 + k)]);
                 wanted.push_back(norm_reference(d, p));
               }
         const Tensor got = cdist(a, b, p);

@@ -33,7 +33,9 @@ inline std::vector<PrintCase> print_cases() {
   using namespace lib;
   const double inf = std::numeric_limits<double>::infinity(), nan = std::nan("");
   std::vector<PrintCase> cases;
-  auto add = [&](std::string name, std::function<Tensor()> make, int64_t line_size = 80) { cases.push_back({std::move(name), std::move(make), line_size}); };
+  auto add = [&](std::string name, std::function<Tensor()> make, int64_t line_size = 80) {
+    cases.push_back({std::move(name), std::move(make), line_size});
+  };
   auto list = [&](std::string name, std::vector<double> v, ScalarType dtype = kFloat) {
     add(std::move(name), [v, dtype] { return values(v, {static_cast<int64_t>(v.size())}, dtype); });
   };
@@ -102,8 +104,18 @@ inline std::vector<PrintCase> print_cases() {
   add("columns_scaled", [] { return pattern({2, 25}, 98765.4321, kDouble); });
   add("columns_exact", [] { return pattern({2, 16}, 1, kInt); });
   add("columns_long_one_row", [] { return pattern({1, 100}, 1, kLong); });
-  add("columns_narrow_line", [] { return pattern({2, 30}, 1, kInt); }, 40);
-  add("columns_wide_line", [] { return pattern({2, 30}, 0.5, kFloat); }, 200);
+  add(
+      "columns_narrow_line",
+      [] {
+        return pattern({2, 30}, 1, kInt);
+      },
+      40);
+  add(
+      "columns_wide_line",
+      [] {
+        return pattern({2, 30}, 0.5, kFloat);
+      },
+      200);
   add("matrix_transposed", [] { return pattern({3, 4}, 0.25, kFloat).t(); });
 
   add("cube_int", [] { return pattern({2, 2, 3}, 1, kInt); });

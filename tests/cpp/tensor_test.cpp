@@ -209,7 +209,6 @@ TEST(TensorVersion, StaysWhenNothingIsWritten) {
   x.index({tensor({0, 1})});
   x.clone().add_(1);
   x.to(kDouble).add_(1);
-  x[0].item<float>;
   Tensor out = empty({4, 4});
   add_out(out, x, x);
   EXPECT_THROW(x.add_(ones({5})), ShapeError);
@@ -370,7 +369,7 @@ TEST(MemoryFormats, SizesOfOneAreAmbiguous) {
 TEST(EmptyTensors, GoThroughOps) {
   for (Shape shape : {Shape{0}, Shape{2, 0}, Shape{0, 3}, Shape{2, 0, 3}}) {
     SCOPED_TRACE(to_text(IntArrayRef(shape)));
-    Tensor x = empty(shape);
+    Tensor x = facula::empty(shape);
     EXPECT_EQ(x.numel(), 0);
     EXPECT_EQ(x.nbytes(), 0u);
     EXPECT_TRUE(x.is_contiguous());

@@ -2,7 +2,7 @@
 """Does what the pages say. The links of all pages must lead somewhere and the ./dev commands must exist; with --prefix, the
 README's programs are built by the README's CMake file against the Facula installed there, and must print what it says.
 
-    check_readme.py                                   links and commands
+    check_readme.py                                            links and commands
     check_readme.py --prefix DIR --work DIR [--compiler CXX]   the programs
 """
 
@@ -68,6 +68,34 @@ def check_commands():
                     fail(f"{place}: `./dev help` lists no {option} for it")
 
 
+def must_work(command):
+    done = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    if done.returncode != 0:
+        fail(f"{' '.join(map(str, command))} fails:\n{done.stdout}")
+
+
+def write_project(folder, project, program):
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    (folder / "CMakeLists.txt").write_text(project)
+    (folder / f"{PROGRAM}.cpp").write_text(program)
+
+
+def configure(folder, compiler, *options):
+    must_work(["cmake", "-S", folder, "-B", folder / "build", "-G", "Ninja", f"-DCMAKE_CXX_COMPILER={compiler}", *options])
+
+
+def check_subfolder(project, program, folder, compiler):
+    """Facula as a subfolder configures, gives the target, and brings no tests along."""
+    inside, count = re.subn(r"find_package\(Facula[^)]*\)", f'add_subdirectory("{ROOT}" facula)', project)
+    if count != 1:
+        fail("README.md: the cmake block has no find_package(Facula)")
+    write_project(folder, inside, program)
+    configure(folder, compiler)
+    if (folder / "build" / "facula" / "tests").exists():
+        fail("the tests of Facula are part of a project that has it as a subfolder")
+
+
 def check_programs(prefix, work, compiler):
     """Each C++ block of the README becomes the program of its CMake block; the text block after it is the output."""
     page = ROOT / "README.md"
@@ -76,20 +104,15 @@ def check_programs(prefix, work, compiler):
     programs = [(b, after) for b, after in zip(found, found[1:]) if b.language == "cpp"]
     if len(projects) != 1 or not programs:
         fail(f"README.md: expected one cmake block and some cpp blocks, got {len(projects)} and {len(programs)}")
+    check_subfolder(projects[0].text, programs[0][0].text, work / "subfolder", compiler)
     for number, (program, output) in enumerate(programs, 1):
         place = f"README.md:{program.line}"
         if output.language != "text":
             fail(f"{place}: a text block with the output must follow")
         folder = work / f"program{number}"
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        (folder / "CMakeLists.txt").write_text(projects[0].text)
-        (folder / f"{PROGRAM}.cpp").write_text(program.text)
-        for command in (["cmake", "-S", folder, "-B", folder / "build", f"-DCMAKE_PREFIX_PATH={prefix}",
-                         f"-DCMAKE_CXX_COMPILER={compiler}"], ["cmake", "--build", folder / "build"]):
-            done = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-            if done.returncode != 0:
-                fail(f"{place}: does not build:\n{done.stdout}")
+        write_project(folder, projects[0].text, program.text)
+        configure(folder, compiler, f"-DCMAKE_PREFIX_PATH={prefix}")
+        must_work(["cmake", "--build", folder / "build"])
         ran = subprocess.run([folder / "build" / PROGRAM], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         if ran.returncode != 0 or ran.stdout != output.text:
             fail(f"{place}: exits with {ran.returncode} and prints\n{ran.stdout}instead of\n{output.text}")

@@ -46,7 +46,10 @@ struct SquareOfDifference {
   }
 };
 struct Square {
-  template <class V> HWY_INLINE V operator()(V v) const { return hn::Mul(v, v); }
+  template <class V>
+  HWY_INLINE V operator()(V v) const {
+    return hn::Mul(v, v);
+  }
 };
 
 // out = f(in), whole vectors and then what is left through a buffer.
@@ -70,7 +73,8 @@ HWY_INLINE T fold_buffer(T* p, size_t vectors) {
   for (size_t k = vectors; k < m; ++k) hn::Store(hn::Set(d, Fold::template kIdentity<T>), d, p + k * kLanes<T>);
   for (; m > 1; m /= 2) {
     for (size_t k = 0; k < m / 2; ++k)
-      hn::Store(fold_pairs<Fold, T>(hn::Load(d, p + (2 * k + 1) * kLanes<T>), hn::Load(d, p + 2 * k * kLanes<T>)), d, p + k * kLanes<T>);
+      hn::Store(fold_pairs<Fold, T>(hn::Load(d, p + (2 * k + 1) * kLanes<T>), hn::Load(d, p + 2 * k * kLanes<T>)), d,
+                p + k * kLanes<T>);
   }
   return fold_lanes<Fold, T>(hn::Load(d, p));
 }
@@ -87,7 +91,8 @@ HWY_INLINE void short_softmax(const T* in, T* out, size_t n) {
   WideVec<T> top = hn::Load(d, x);
   for (size_t k = 1; k < vectors; ++k) top = MaxFold::vec(top, hn::Load(d, x + k * kLanes<T>));
   const WideVec<T> shift = hn::Set(d, fold_lanes<MaxFold, T>(top));
-  for (size_t k = 0; k < vectors; ++k) hn::Store(exp_of<T>(hn::Sub(hn::Load(d, x + k * kLanes<T>), shift)), d, e + k * kLanes<T>);
+  for (size_t k = 0; k < vectors; ++k)
+    hn::Store(exp_of<T>(hn::Sub(hn::Load(d, x + k * kLanes<T>), shift)), d, e + k * kLanes<T>);
   if constexpr (!kLog) std::memcpy(x, e, vectors * kLanes<T> * sizeof(T));
   const WideVec<T> sum = hn::Set(d, fold_buffer<AddFold, T>(e, vectors));
   const WideVec<T> log = kLog ? log_of<T>(sum) : sum;
@@ -178,7 +183,8 @@ void merge_states(const void* states_any, int64_t count, void* state_any) {
   T top = states[0];
   for (int64_t i = 1; i < count; ++i) top = std::max(top, states[2 * i]);
   T sum = 0;
-  for (int64_t i = 0; i < count; ++i) sum += states[2 * i + 1] * hn::GetLane(exp_of<T>(hn::Set(d, states[2 * i] - top)));
+  for (int64_t i = 0; i < count; ++i)
+    sum += states[2 * i + 1] * hn::GetLane(exp_of<T>(hn::Set(d, states[2 * i] - top)));
   state[0] = top;
   // With +inf among the entries every quotient is NaN, as it is when the largest entry itself is subtracted.
   state[1] = sum > std::numeric_limits<T>::max() ? std::numeric_limits<T>::quiet_NaN() : sum;
@@ -196,7 +202,8 @@ void finish_softmax(const void* in, void* out, int64_t n, const void* state_any)
 template <class T>
 void finish_log_softmax(const void* in, void* out, int64_t n, const void* state_any) {
   const T* state = static_cast<const T*>(state_any);
-  subtract_both<T>(static_cast<const T*>(in), static_cast<T*>(out), static_cast<size_t>(n), state[0], log_of_one(state[1]));
+  subtract_both<T>(static_cast<const T*>(in), static_cast<T*>(out), static_cast<size_t>(n), state[0],
+                   log_of_one(state[1]));
 }
 
 // Calls f(in, out, c) for each vector of a row; a row that is no whole number of vectors goes through `room`.
@@ -212,10 +219,12 @@ HWY_INLINE void row_of_columns(const T* in, T* out, size_t cols, size_t whole, T
 }
 
 template <class T, bool kLog>
-void softmax_columns(const void* in_any, int64_t in_step, void* out_any, int64_t out_step, int64_t count, int64_t all_cols) {
+void softmax_columns(const void* in_any, int64_t in_step, void* out_any, int64_t out_step, int64_t count,
+                     int64_t all_cols) {
   constexpr size_t kGroup = 32;  // rows that are added up before they join the total: keeps the error small
   const Wide<T> d;
-  const auto n = static_cast<size_t>(count), in_stride = static_cast<size_t>(in_step), out_stride = static_cast<size_t>(out_step);
+  const auto n = static_cast<size_t>(count), in_stride = static_cast<size_t>(in_step),
+             out_stride = static_cast<size_t>(out_step);
   alignas(64) T shift[kColumnChunk], total[kColumnChunk], group[kColumnChunk], room[kColumnChunk];
   std::fill_n(room, kColumnChunk, T(0));
   for (int64_t first = 0; first < all_cols; first += kColumnChunk) {
@@ -243,7 +252,8 @@ void softmax_columns(const void* in_any, int64_t in_step, void* out_any, int64_t
           row_of_columns<T>(in + r * in_stride, target, cols, whole, room, add);
         }
       }
-      for (size_t c = 0; c < whole; c += kLanes<T>) hn::Store(hn::Add(hn::Load(d, total + c), hn::Load(d, group + c)), d, total + c);
+      for (size_t c = 0; c < whole; c += kLanes<T>)
+        hn::Store(hn::Add(hn::Load(d, total + c), hn::Load(d, group + c)), d, total + c);
     }
     if constexpr (kLog) {
       for (size_t c = 0; c < whole; c += kLanes<T>) hn::Store(log_of<T>(hn::Load(d, total + c)), d, total + c);
@@ -282,8 +292,31 @@ HWY_INLINE void scale_row(const T* in, T* out, size_t n, T mean, T scale, const 
   }
 }
 
+// Mean and sum of squared deviations of rows that fit the virtual lanes; the same bits as fold_row gives.
 template <class T, bool kShift>
-void normalize(const void* in_any, void* out_any, int64_t count, const void* weight_any, const void* bias_any, double eps) {
+HWY_INLINE T short_moments(const T* in, size_t n, T& mean) {
+  const Wide<T> d;
+  alignas(64) T x[kVirtualLanes<T>];
+  alignas(64) T e[kVirtualLanes<T>];
+  const size_t vectors = (n + kLanes<T> - 1) / kLanes<T>, last = (vectors - 1) * kLanes<T>;
+  hn::Store(hn::Zero(d), d, x + last);
+  std::memcpy(x, in, n * sizeof(T));
+  if constexpr (kShift) {
+    for (size_t k = 0; k <= last; k += kLanes<T>) hn::Store(hn::Load(d, x + k), d, e + k);
+    mean = fold_buffer<AddFold, T>(e, vectors) / static_cast<T>(n);
+  }
+  const WideVec<T> m = hn::Set(d, mean);
+  for (size_t k = 0; k <= last; k += kLanes<T>) {
+    const WideVec<T> v = hn::Sub(hn::Load(d, x + k), m);
+    hn::Store(hn::Mul(v, v), d, e + k);
+  }
+  hn::Store(hn::IfThenElseZero(hn::FirstN(d, n - last), hn::Load(d, e + last)), d, e + last);
+  return fold_buffer<AddFold, T>(e, vectors);
+}
+
+template <class T, bool kShift>
+void normalize(const void* in_any, void* out_any, int64_t count, const void* weight_any, const void* bias_any,
+               double eps) {
   const Wide<T> d;
   const T* in = static_cast<const T*>(in_any);
   T* out = static_cast<T*>(out_any);
@@ -291,7 +324,9 @@ void normalize(const void* in_any, void* out_any, int64_t count, const void* wei
   const auto n = static_cast<size_t>(count);
   const T length = static_cast<T>(n);
   T mean = 0, squares;
-  if constexpr (kShift) {
+  if (n <= kVirtualLanes<T>) {
+    squares = short_moments<T, kShift>(in, n, mean);
+  } else if constexpr (kShift) {
     mean = fold_row<AddFold, T>(in, n) / length;
     squares = fold_row<AddFold, T>(in, n, SquareOfDifference<T>{hn::Set(d, mean)});
   } else {

@@ -8,7 +8,7 @@
 
 namespace facula::cpu {
 
-// The functions for one compute type T (F32 or F64). `out` may be `in`. Bits do not depend on the instruction set.
+// The functions for one compute type T (F32 or F64). `out` may be `in`. The order of additions does not depend on the width of vectors.
 struct RowOps {
   using Row = void (*)(const void* in, void* out, int64_t n);
   // `cols` columns of `n` entries; the strides are those from one entry of a column to the next.

@@ -44,7 +44,8 @@ template <class Op, int kArity, class L> HWY_INLINE auto call(L a, L b, L c) {
   else return Op::eval(a, b, c);
 }
 
-template <class Op, class E, int kArity>
+// kConstant: the second input is one element for the whole tile.
+template <class Op, class E, int kArity, bool kConstant = false>
 void simd_tile(const void* a, const void* b, const void* c, void* out, size_t n) {
   using L = typename LaneOf<E>::type;
   using Out = decltype(element_of(call<Op, kArity>(L(), L(), L())));
@@ -53,9 +54,13 @@ void simd_tile(const void* a, const void* b, const void* c, void* out, size_t n)
   const E* pb = static_cast<const E*>(kArity > 1 ? b : a);
   const E* pc = static_cast<const E*>(kArity > 2 ? c : a);
   Out* po = static_cast<Out*>(out);
+  HWY_ALIGN E repeated[kConstant ? kSize : 1];
+  if constexpr (kConstant)
+    for (E& e : repeated) e = *pb;
   size_t i = 0;
   for (; i + kSize <= n; i += kSize) {
-    const L x = load_lane(pa + i), y = kArity > 1 ? load_lane(pb + i) : x, z = kArity > 2 ? load_lane(pc + i) : x;
+    const L x = load_lane(pa + i), y = kArity > 1 ? load_lane(kConstant ? repeated : pb + i) : x,
+            z = kArity > 2 ? load_lane(pc + i) : x;
     store_lane(call<Op, kArity>(x, y, z), po + i);
   }
   if (i < n) {
@@ -64,7 +69,7 @@ void simd_tile(const void* a, const void* b, const void* c, void* out, size_t n)
     HWY_ALIGN E ta[kSize] = {}, tb[kSize] = {}, tc[kSize] = {};
     HWY_ALIGN Out result[kSize];
     memcpy(ta, pa + i, left * sizeof(E));
-    if (kArity > 1) memcpy(tb, pb + i, left * sizeof(E));
+    if (kArity > 1) memcpy(tb, kConstant ? repeated : pb + i, left * sizeof(E));
     if (kArity > 2) memcpy(tc, pc + i, left * sizeof(E));
     simd_tile<Op, E, kArity>(ta, tb, tc, result, kSize);
     memcpy(po + i, result, left * sizeof(Out));
@@ -110,12 +115,23 @@ constexpr cpu::TileFn choose_tile() {
   else return &simd_tile<Op, E, kArity>;
 }
 
+template <class Op, class E, int kArity, ResultKind kResult>
+constexpr cpu::TileFn choose_constant_tile() {
+  if constexpr (kArity == 2 && kResult == ResultKind::Same && !requires { Op::kScalarOnly; }) return &simd_tile<Op, E, kArity, true>;
+  else return nullptr;
+}
+
 template <class Op, ScalarOp kOp, uint8_t kTypes>
 void add_op(cpu::TileTable& table) {
   constexpr ScalarOpInfo kInfo = info(kOp);
   constexpr uint8_t kHere = kInfo.lanes & kTypes;
   cpu::TileFn* row = table.fn[static_cast<size_t>(kOp)];
   auto slot = [row](CType type) -> cpu::TileFn& { return row[static_cast<size_t>(type)]; };
+  cpu::TileFn* constants = table.fn_constant[static_cast<size_t>(kOp)];
+  if constexpr (kHere & ctype_bit(CType::F32))
+    constants[static_cast<size_t>(CType::F32)] = choose_constant_tile<Op, float, kInfo.arity, kInfo.result>();
+  if constexpr (kHere & ctype_bit(CType::F64))
+    constants[static_cast<size_t>(CType::F64)] = choose_constant_tile<Op, double, kInfo.arity, kInfo.result>();
   if constexpr (kHere & ctype_bit(CType::F32)) slot(CType::F32) = choose_tile<Op, float, kInfo.arity, kInfo.result>();
   if constexpr (kHere & ctype_bit(CType::F64)) slot(CType::F64) = choose_tile<Op, double, kInfo.arity, kInfo.result>();
   if constexpr (kHere & ctype_bit(CType::I32)) slot(CType::I32) = choose_tile<Op, int32_t, kInfo.arity, kInfo.result>();

@@ -35,6 +35,11 @@ int64_t best_target() {
   return target;
 }
 
+const TileTable& best_table() {
+  static const TileTable table = make_table(best_target());
+  return table;
+}
+
 template <class T>
 void fill_with(const void* value, void* out, size_t n) {
   T x;
@@ -48,9 +53,9 @@ struct Bytes16 {
 
 }  // namespace
 
-TileFn tile_fn(ScalarOp op, CType type) {
-  static const TileTable table = make_table(best_target());
-  return table.fn[static_cast<size_t>(op)][static_cast<size_t>(type)];
+TileFn tile_fn(ScalarOp op, CType type) { return best_table().fn[static_cast<size_t>(op)][static_cast<size_t>(type)]; }
+TileFn tile_fn_constant(ScalarOp op, CType type) {
+  return best_table().fn_constant[static_cast<size_t>(op)][static_cast<size_t>(type)];
 }
 
 void fill_tile(CType type, const void* value, void* out, size_t n) {

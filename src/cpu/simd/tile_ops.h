@@ -19,6 +19,9 @@ using TileFn = void (*)(const void* a, const void* b, const void* c, void* out, 
 // Null when the operation does not exist for the type.
 TileFn tile_fn(ScalarOp op, CType type);
 
+// The same for a binary operation whose second input is a single element: x - mean over a row, for one. Null for most.
+TileFn tile_fn_constant(ScalarOp op, CType type);
+
 // Sets n elements at `out` to the one element at `value`.
 void fill_tile(CType type, const void* value, void* out, size_t n);
 
