@@ -17,7 +17,7 @@ find_package(Threads REQUIRED)
 # OpenMP's runtime is linked, but only the one file that starts threads is compiled with it (facula_enable_openmp).
 add_library(facula_third_party INTERFACE)
 target_link_libraries(facula_third_party INTERFACE
-  facula_dnnl hwy::hwy hwy::hwy_contrib ${OpenMP_CXX_LIBRARIES} Threads::Threads)
+  facula_dnnl hwy::hwy ${OpenMP_CXX_LIBRARIES} Threads::Threads)
 
 # Compiles one source file with OpenMP. Under the thread sanitizer that file stays uninstrumented: the sanitizer does not
 # see the synchronisation inside the OpenMP runtime and would report every hand-over of work.

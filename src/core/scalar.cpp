@@ -60,24 +60,24 @@ uint64_t Scalar::toUInt64() const {
 }
 
 int64_t Scalar::checked_integer(int bytes, bool is_signed) const {
-  int64_t v = int_;
-  if (tag_ == Tag::UInt) refuse(*this, "int64_t");
-  if (tag_ == Tag::Double || tag_ == Tag::Complex) {
-    double d = toDouble();
-    if (!(d >= -9223372036854775808.0 && d < 9223372036854775808.0)) refuse(*this, "int64_t");
-    v = static_cast<int64_t>(d);
-  }
-  if (bytes == 8) return v;
-  int bits = bytes * 8;
-  int64_t high = is_signed ? (int64_t{1} << (bits - 1)) - 1 : (int64_t{1} << bits) - 1;
+  constexpr const char* kSigned[] = {"int8_t", "int16_t", "int", "int64_t"};
+  constexpr const char* kUnsigned[] = {"uint8_t", "uint16_t", "uint32_t", "uint64_t"};
+  const char* name = (is_signed ? kSigned : kUnsigned)[bytes == 8 ? 3 : bytes == 4 ? 2 : bytes - 1];
+  const int bits = bytes * 8;
   // Unsigned targets accept negative values that wrap, as a C++ conversion would.
-  int64_t low = is_signed ? -high - 1 : -high;
-  if (v < low || v > high) {
-    constexpr const char* kSigned[] = {"int8_t", "int16_t", "int"};
-    constexpr const char* kUnsigned[] = {"uint8_t", "uint16_t", "uint32_t"};
-    refuse(*this, (is_signed ? kSigned : kUnsigned)[bytes == 4 ? 2 : bytes - 1]);
+  const int64_t high = bytes == 8 ? INT64_MAX : is_signed ? (int64_t{1} << (bits - 1)) - 1 : (int64_t{1} << bits) - 1;
+  const int64_t low = is_signed ? -high - 1 : -high;
+  if (tag_ == Tag::UInt) refuse(*this, name);
+  if (tag_ == Tag::Double || tag_ == Tag::Complex) {
+    const double d = toDouble();
+    // 2^63 is the first double beyond int64; narrower limits are doubles themselves.
+    const bool fits = bytes == 8 ? d >= -9223372036854775808.0 && d < 9223372036854775808.0
+                                 : d >= static_cast<double>(low) && d <= static_cast<double>(high);
+    if (!fits) refuse(*this, name);
+    return static_cast<int64_t>(d);
   }
-  return v;
+  if (int_ < low || int_ > high) refuse(*this, name);
+  return int_;
 }
 
 double Scalar::checked_real(double value, ScalarType dtype) const {

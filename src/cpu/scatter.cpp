@@ -6,6 +6,7 @@
 #include "core/kernel_table.h"
 #include "cpu/accumulate.h"
 #include "cpu/parallel.h"
+#include "cpu/simd/gather_ops.h"
 
 #include <algorithm>
 #include <atomic>
@@ -68,6 +69,9 @@ bool gather_run(const T* self, int64_t self_step, T* other, int64_t other_step, 
       for (int64_t j = 0; j < n; ++j) other[j * other_step] = from[j * self_step];
     return true;
   }
+  if constexpr (std::is_same_v<T, uint32_t> || std::is_same_v<T, uint64_t>)
+    if (other_step == 1 && index_step == 1 && self_step == 0 && stride == 1)
+      return gather_elements(self, index, other, n, size);
   // Checked a stretch ahead, while the indices are in the cache.
   for (int64_t done = 0; done < n; done += kStretch) {
     const int64_t m = std::min(kStretch, n - done);

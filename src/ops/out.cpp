@@ -117,6 +117,7 @@ Tensor& write_out(Tensor& out_tensor, const Tensor& result, const char* op) {
 Tensor& set_geometry(const Tensor& self, const Tensor& view) {
   const TensorImpl* v = view.impl();
   self.impl()->set_geometry(DimVector(v->sizes), DimVector(v->strides), v->storage_offset);
+  self.impl()->storage->bump_version();
   return const_cast<Tensor&>(self);
 }
 

@@ -122,16 +122,25 @@ const CpuProgram& cached_program(const ProgramKey& key) {
   return *slot;
 }
 
-// The strides of a fresh result: the memory order of the first operand that has the full shape and is dense in another
-// order than row-major.
+bool has_repeats(const TensorImpl* t) {
+  for (size_t d = 0; d < t->sizes.size(); ++d)
+    if (t->strides[d] == 0 && t->sizes[d] > 1) return true;
+  return false;
+}
+
+// The strides of a fresh result: the memory order of the first operand that has the full shape. Operands that were
+// expanded to it say little about order and are asked last.
 std::optional<DimVector> result_strides(std::span<const Tensor* const> tensors, IntArrayRef sizes) {
+  const TensorImpl* expanded = nullptr;
   for (const Tensor* t : tensors) {
     const TensorImpl* i = t->impl();
     if (i->dim() < 2 || !(IntArrayRef(i->sizes) == sizes)) continue;
     if (i->contiguous) return std::nullopt;
     if (is_non_overlapping_and_dense(i->sizes, i->strides)) return DimVector(i->strides);
-    return preserved_strides(i->sizes, i->strides);
+    if (!has_repeats(i)) return preserved_strides(i->sizes, i->strides);
+    if (!expanded) expanded = i;
   }
+  if (expanded) return preserved_strides(expanded->sizes, expanded->strides);
   return std::nullopt;
 }
 

@@ -195,7 +195,10 @@ TEST(TensorVersion, RisesOnceForEveryWrite) {
   once("cumsum_", [&] { x.cumsum_(0); });
   once("x[0] = y", [&] { x[0] = y[0]; });
   once("x.index() = number", [&] { x.index({1, Slice()}) = 2; });
-  once("sqrt_", [&] { x.abs_(); });
+  once("abs_", [&] { x.abs_(); });
+  once("t_", [&] { x.t_(); });
+  once("unsqueeze_", [&] { x.unsqueeze_(0); });
+  once("squeeze_", [&] { x.squeeze_(); });
 }
 
 TEST(TensorVersion, StaysWhenNothingIsWritten) {
@@ -355,6 +358,7 @@ TEST(MemoryFormats, AnyDenseOrderIsKept) {
   EXPECT_EQ(sum.strides(), (Shape{1, 3})) << "gaps go, the order stays";
   EXPECT_EQ(values_of(sum), values_of(gaps));
   EXPECT_EQ(numbers({4}).expand({3, 4}).clone().strides(), (Shape{4, 1}));
+  EXPECT_EQ((ones({4, 1}).expand({4, 3}) * numbers({3, 4}).t()).strides(), (Shape{1, 4})) << "expanded operands do not decide";
 }
 
 TEST(MemoryFormats, SizesOfOneAreAmbiguous) {
@@ -632,6 +636,8 @@ TEST(Scalars, RefuseWhatDoesNotFit) {
   EXPECT_EQ(Scalar(-1).to<uint8_t>(), 255) << "negative numbers wrap";
   EXPECT_EQ(Scalar(-200).to<uint8_t>(), 56);
   EXPECT_RAISES(Scalar(-256).to<uint8_t>(), ValueError, "without overflow");
+  EXPECT_RAISES(Scalar(127.9).toChar(), ValueError, "int8_t");
+  EXPECT_EQ(Scalar(-127.9).toChar(), -127);
   EXPECT_RAISES(Scalar(40000).toShort(), ValueError, "int16_t");
   EXPECT_RAISES(Scalar(int64_t{1} << 31).toInt(), ValueError, "without overflow");
   EXPECT_RAISES(Scalar(1e300).toFloat(), ValueError, "without overflow");

@@ -202,8 +202,8 @@ def write_error(w, op, failure, entry, rng):
     w.string(failure.text)
 
 
-def cases_of(op, entry, seed):
-    """The bytes of one op's case file, and how many cases it holds."""
+def cases_of(op, entry, seed, most_bytes):
+    """The bytes of one op's case file, and how many cases it holds. Cases of more than `most_bytes` are left out."""
     rng = np.random.default_rng([seed, zlib.crc32(op.name.encode())])
     body, count = [], 0
     for dtype in op.dtypes:
@@ -216,7 +216,7 @@ def cases_of(op, entry, seed):
                 written = write_case(w, op, sample, entry, rng, dtype_of(dtype), title)
             except Exception as problem:
                 raise RuntimeError(title) from problem
-            if written:
+            if written and (most_bytes is None or len(w.bytes()) <= most_bytes):
                 body.append(w.bytes())
                 count += 1
     for failure in op.errors:
@@ -248,6 +248,7 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--seed", type=int, help="fresh when not given")
     parser.add_argument("--only", nargs="+", metavar="OP")
+    parser.add_argument("--most-bytes", type=int, metavar="N", help="leave out larger cases")
     options = parser.parse_args()
     seed = secrets.randbits(32) if options.seed is None else options.seed
     warnings.simplefilter("ignore")
@@ -263,7 +264,7 @@ def main():
         try:
             if op.name not in book:
                 raise KeyError(f"{op.name} is not in the op book")
-            data, count = cases_of(op, book[op.name], seed)
+            data, count = cases_of(op, book[op.name], seed, options.most_bytes)
         except Exception:
             traceback.print_exc()
             failed += 1
