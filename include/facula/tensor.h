@@ -126,8 +126,11 @@ class FACULA_API Tensor {
   const T* const_data_ptr() const { return data_ptr<T>(); }
   template <class T>
   T* mutable_data_ptr() const { return data_ptr<T>(); }
+  // Borrows the sizes, so that the tensor must live on: not for temporaries.
   template <class T, size_t N>
-  TensorAccessor<T, N> accessor() const {
+  TensorAccessor<T, N> accessor() && = delete;
+  template <class T, size_t N>
+  TensorAccessor<T, N> accessor() const& {
     check_accessor(N);
     return TensorAccessor<T, N>(data_ptr<T>(), sizes().data(), strides().data());
   }

@@ -9,6 +9,7 @@
 #include "cpu/copy.h"
 #include "cpu/matmul_onednn.h"
 #include "cpu/parallel.h"
+#include "cpu/small_gemm.h"
 
 #include <facula/core/error.h>
 #include <facula/core/number_types.h>
@@ -166,6 +167,21 @@ void matmul_f64(const MatmulArgs& args) {
                });
 }
 
+// Up to this many multiplications our own kernel beats a call of oneDNN.
+constexpr int64_t kSmallWork = 64 * 64 * 64;
+
+bool matmul_small(const MatmulArgs& args) {
+  int64_t work = args.m * args.n * args.k;
+  if (work > kSmallWork || args.b.col_stride != 1 || args.n < 4) return false;
+  parallel_for(0, args.batch, std::max<int64_t>(1, kSmallWork / 4 / work), [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i)
+      small_gemm({args.m, args.n, args.k, reinterpret_cast<const float*>(at(args.a, i, 4)), args.a.row_stride, args.a.col_stride,
+                  reinterpret_cast<const float*>(at(args.b, i, 4)), args.b.row_stride, reinterpret_cast<float*>(at(args.c, i, 4)),
+                  args.c.row_stride, static_cast<float>(args.alpha), static_cast<float>(args.beta)});
+  });
+  return true;
+}
+
 // The empty sum. Callers keep beta out of it.
 void clear(const MatmulArgs& args) {
   FACULA_INTERNAL_CHECK(args.beta == 0);
@@ -181,6 +197,7 @@ void clear(const MatmulArgs& args) {
 void matmul(const MatmulArgs& args) {
   if (args.m == 0 || args.n == 0 || args.batch == 0) return;
   if (args.k == 0) return clear(args);
+  if (args.dtype == ScalarType::Float && matmul_small(args)) return;
   size_t width = elementSize(args.dtype);
   bool dnn = args.dtype == ScalarType::Float || args.dtype == ScalarType::BFloat16;
   if (dnn) {

@@ -153,7 +153,7 @@ void TileEval::begin(int64_t rows, int64_t cols) {
   rows_ = rows;
   cols_ = cols;
   count_ = rows * cols;
-  row_constants_ = nullptr;
+  by_rows_ = constant_rows_ = false;
 }
 
 void TileEval::bind_load(size_t i, const void* data, int64_t row_stride, int64_t col_stride) {
@@ -161,15 +161,22 @@ void TileEval::bind_load(size_t i, const void* data, int64_t row_stride, int64_t
   ScalarType dtype = program_.program().loads()[i];
   bool contiguous = (col_stride == 1 || cols_ == 1) && (rows_ == 1 || row_stride == cols_);
   ConvertFn convert = load_fn(dtype);
+  if (i < kRemembered) row_bytes_[i] = cols_ * static_cast<int64_t>(ctype_size(plan_.types[v]));
   if (contiguous && !convert) {
     pointers_[v] = const_cast<char*>(static_cast<const char*>(data));
     return;
   }
-  if (!convert && col_stride == 0 && cols_ >= 64 && plan_.single && plan_.prologue[0].fn_constant &&
-      plan_.prologue[0].operands[1] == v && plan_.prologue[0].operands[0] != v) {
-    row_constants_ = static_cast<const char*>(data);
-    row_constant_step_ = row_stride * static_cast<int64_t>(elementSize(dtype));
-    return;
+  if (plan_.single && cols_ >= 64) {
+    // Rows of a tile that lie apart, or one element a row for an operation that takes such a second operand.
+    const TileStep& step = plan_.prologue[0];
+    bool constant = col_stride == 0 && step.fn_constant && step.operands[1] == v && step.operands[0] != v;
+    if (col_stride == 1 || constant) {
+      by_rows_ = true;
+      constant_rows_ |= constant;
+      row_bytes_[i] = row_stride * static_cast<int64_t>(elementSize(dtype));
+      pointers_[v] = const_cast<char*>(static_cast<const char*>(data));
+      return;
+    }
   }
   char* buffer = slot(v);
   pointers_[v] = buffer;
@@ -196,14 +203,26 @@ void TileEval::run(const std::vector<TileStep>& steps, int64_t count) {
 }
 
 void TileEval::run_prologue() {
-  if (!row_constants_) return run(plan_.prologue, count_);
+  if (!by_rows_) return run(plan_.prologue, count_);
   const TileStep& s = plan_.prologue[0];
-  const char* in = pointers_[s.operands[0]];
+  const char* in[3] = {};
+  int64_t in_bytes[3] = {};
+  for (int k = 0; k < 3; ++k) {
+    uint16_t v = s.operands[k];
+    if (v == kNoValue) continue;
+    const Program::ValueInfo& value = program_.program().values()[v];
+    in[k] = pointers_[v];
+    in_bytes[k] = value.source == Program::Source::Load ? row_bytes_[value.index] : 0;
+  }
   char* out = pointers_[s.result];
-  auto in_step = cols_ * static_cast<int64_t>(ctype_size(plan_.types[s.operands[0]]));
-  auto out_step = cols_ * static_cast<int64_t>(ctype_size(plan_.types[s.result]));
-  for (int64_t r = 0; r < rows_; ++r)
-    s.fn_constant(in + r * in_step, row_constants_ + r * row_constant_step_, nullptr, out + r * out_step, static_cast<size_t>(cols_));
+  auto out_bytes = cols_ * static_cast<int64_t>(ctype_size(plan_.types[s.result]));
+  cpu::TileFn fn = constant_rows_ ? s.fn_constant : s.fn;
+  for (int64_t r = 0; r < rows_; ++r) {
+    fn(in[0], in[1], in[2], out, static_cast<size_t>(cols_));
+    for (int k = 0; k < 3; ++k)
+      if (in[k]) in[k] += in_bytes[k];
+    out += out_bytes;
+  }
 }
 
 void TileEval::bind_reduced(size_t k, const void* data) {

@@ -78,9 +78,9 @@ class TileEval {
   const CpuProgram& program_;
   const TilePlan& plan_;
   Loaded loaded_[kRemembered];
-  // The second operand of a one-op program when each row has one element of it: used where it is, without a buffer.
-  const char* row_constants_ = nullptr;
-  int64_t row_constant_step_ = 0;  // in bytes
+  // One-op programs take operands whose rows lie apart where they are, and run row by row.
+  bool by_rows_ = false, constant_rows_ = false;
+  int64_t row_bytes_[kRemembered] = {};  // from one row of load i to the next
   int64_t rows_ = 0, cols_ = 0, count_ = 0;
   char* buffer_ = nullptr;
   char* pointer_room_[24];

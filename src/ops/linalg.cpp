@@ -192,7 +192,11 @@ Tensor matmul(const Tensor& self, const Tensor& other) {
   if (ra == 1 && rb == 1) return facula::dot(self, other);
   if (ra == 2 && rb == 1) return facula::mv(self, other);
   if (ra == 1 && rb == 2) return facula::mv(other.t(), self);
-  if (ra == 2 && rb == 2) return facula::mm(self, other);
+  if (ra == 2 && rb == 2) {
+    check_shapes(self, other, "matmul");
+    same_dtype(self, other, "matmul");
+    return facula::mm(self, other);
+  }
   if (ra == 1) return facula::matmul(self.unsqueeze(0), other).squeeze(-2);
   if (rb == 1) return facula::matmul(self, other.unsqueeze(-1)).squeeze(-1);
   check_shapes(self, other, "matmul");

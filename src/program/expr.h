@@ -430,7 +430,28 @@ struct mish {
   }
 };
 struct gelu {
-  FACULA_FN L eval(L x) { return splat<L>(0.5) * x * (splat<L>(1) + m::erf(x * splat<L>(0.70710678118654752440))); }
+  FACULA_FN L eval(L x) {
+    if constexpr (sizeof(typename lane_traits<L>::Scalar) == 8) {
+      return splat<L>(0.5) * x * (splat<L>(1) + m::erf(x * splat<L>(0.70710678118654752440)));
+    } else {
+      // x times the normal distribution function. Its lower tail is exp(g(z) - z^2 / 2) at z = |x|, where g is smooth: one
+      // polynomial (error 2^-23) and one exponential, and no cancellation for negative x.
+      const L z = m::abs(x), c = m::select(z < splat<L>(5.5), z, splat<L>(5.5));
+      L g = splat<L>(-1.23191615e-08);
+      g = m::fma(g, c, splat<L>(3.89504715e-07));
+      g = m::fma(g, c, splat<L>(-5.28353699e-06));
+      g = m::fma(g, c, splat<L>(3.87442896e-05));
+      g = m::fma(g, c, splat<L>(-0.000141794518));
+      g = m::fma(g, c, splat<L>(-0.00011538998));
+      g = m::fma(g, c, splat<L>(0.00496755349));
+      g = m::fma(g, c, splat<L>(-0.036462378));
+      g = m::fma(g, c, splat<L>(0.181733875));
+      g = m::fma(g, c, splat<L>(-0.797890413));
+      g = m::fma(g, c, splat<L>(-0.693147051));
+      const L tail = m::exp(m::fma(z * splat<L>(-0.5), z, g));
+      return x * m::select(x > splat<L>(0), splat<L>(1) - tail, tail);
+    }
+  }
 };
 struct gelu_tanh {
   // 1/2 (1 + tanh(u)) = 1 / (1 + e^(-2u)), u = sqrt(2/pi) (x + 0.044715 x^3)

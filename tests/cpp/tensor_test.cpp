@@ -599,7 +599,8 @@ TEST(Elements, AreReadByItemAccessorAndPointer) {
   EXPECT_EQ(a.stride(0), 12);
   a[0][1][2] = 100;
   EXPECT_EQ(x[0][1][2].item<float>(), 100);
-  auto t = x.permute({2, 0, 1}).accessor<float, 3>();
+  Tensor permuted = x.permute({2, 0, 1});
+  auto t = permuted.accessor<float, 3>();
   EXPECT_EQ(t[2][0][1], 100);
   EXPECT_THROW((x.accessor<float, 2>()), ShapeError);
   EXPECT_THROW((x.accessor<double, 3>()), DTypeError);

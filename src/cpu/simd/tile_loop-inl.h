@@ -44,8 +44,9 @@ template <class Op, int kArity, class L> HWY_INLINE auto call(L a, L b, L c) {
   else return Op::eval(a, b, c);
 }
 
-// kConstant: the second input is one element for the whole tile.
-template <class Op, class E, int kArity, bool kConstant = false>
+// kConstant: the second input is one element for the whole tile. kLight: a few instructions, so that loads from the
+// second-level cache are the bound: several are kept in flight.
+template <class Op, class E, int kArity, bool kLight, bool kConstant = false>
 void simd_tile(const void* a, const void* b, const void* c, void* out, size_t n) {
   using L = typename LaneOf<E>::type;
   using Out = decltype(element_of(call<Op, kArity>(L(), L(), L())));
@@ -58,6 +59,17 @@ void simd_tile(const void* a, const void* b, const void* c, void* out, size_t n)
   if constexpr (kConstant)
     for (E& e : repeated) e = *pb;
   size_t i = 0;
+  if constexpr (kLight && !lane_traits<L>::kComplex) {
+    for (; i + 4 * kSize <= n; i += 4 * kSize) {
+      L x[4], y[4], z[4];
+      for (size_t u = 0; u < 4; ++u) {
+        x[u] = load_lane(pa + i + u * kSize);
+        y[u] = kArity > 1 ? load_lane(kConstant ? repeated : pb + i + u * kSize) : x[u];
+        z[u] = kArity > 2 ? load_lane(pc + i + u * kSize) : x[u];
+      }
+      for (size_t u = 0; u < 4; ++u) store_lane(call<Op, kArity>(x[u], y[u], z[u]), po + i + u * kSize);
+    }
+  }
   for (; i + kSize <= n; i += kSize) {
     const L x = load_lane(pa + i), y = kArity > 1 ? load_lane(kConstant ? repeated : pb + i) : x,
             z = kArity > 2 ? load_lane(pc + i) : x;
@@ -71,7 +83,7 @@ void simd_tile(const void* a, const void* b, const void* c, void* out, size_t n)
     memcpy(ta, pa + i, left * sizeof(E));
     if (kArity > 1) memcpy(tb, kConstant ? repeated : pb + i, left * sizeof(E));
     if (kArity > 2) memcpy(tc, pc + i, left * sizeof(E));
-    simd_tile<Op, E, kArity>(ta, tb, tc, result, kSize);
+    simd_tile<Op, E, kArity, false>(ta, tb, tc, result, kSize);
     memcpy(po + i, result, left * sizeof(Out));
   }
 }
@@ -105,19 +117,19 @@ void where_tile(const void* a, const void* b, const void* c, void* out, size_t n
   for (size_t i = 0; i < n; ++i) po[i] = op::where::eval(condition[i] != 0, yes[i], no[i]);
 }
 
-template <class Op, class E, int kArity, ResultKind kResult>
+template <class Op, class E, int kArity, ResultKind kResult, bool kLight>
 constexpr cpu::TileFn choose_tile() {
   constexpr bool kComplex = lane_traits<E>::kComplex;
   if constexpr (requires { Op::template eval<bool, E>; }) return &where_tile<E>;
   else if constexpr (!kIsFloatLane<E> || kResult == ResultKind::Bool) return &scalar_tile<Op, E, kArity>;
   else if constexpr (!kComplex && requires { Op::kScalarOnly; }) return &scalar_tile<Op, E, kArity>;
   else if constexpr (kComplex && requires { Op::kScalarOnlyComplex; }) return &scalar_tile<Op, E, kArity>;
-  else return &simd_tile<Op, E, kArity>;
+  else return &simd_tile<Op, E, kArity, kLight>;
 }
 
-template <class Op, class E, int kArity, ResultKind kResult>
+template <class Op, class E, int kArity, ResultKind kResult, bool kLight>
 constexpr cpu::TileFn choose_constant_tile() {
-  if constexpr (kArity == 2 && kResult == ResultKind::Same && !requires { Op::kScalarOnly; }) return &simd_tile<Op, E, kArity, true>;
+  if constexpr (kArity == 2 && kResult == ResultKind::Same && !requires { Op::kScalarOnly; }) return &simd_tile<Op, E, kArity, kLight, true>;
   else return nullptr;
 }
 
@@ -125,21 +137,22 @@ template <class Op, ScalarOp kOp, uint8_t kTypes>
 void add_op(cpu::TileTable& table) {
   constexpr ScalarOpInfo kInfo = info(kOp);
   constexpr uint8_t kHere = kInfo.lanes & kTypes;
+  constexpr bool kLight = kOp < ScalarOp::exp;
   cpu::TileFn* row = table.fn[static_cast<size_t>(kOp)];
   auto slot = [row](CType type) -> cpu::TileFn& { return row[static_cast<size_t>(type)]; };
   cpu::TileFn* constants = table.fn_constant[static_cast<size_t>(kOp)];
   if constexpr (kHere & ctype_bit(CType::F32))
-    constants[static_cast<size_t>(CType::F32)] = choose_constant_tile<Op, float, kInfo.arity, kInfo.result>();
+    constants[static_cast<size_t>(CType::F32)] = choose_constant_tile<Op, float, kInfo.arity, kInfo.result, kLight>();
   if constexpr (kHere & ctype_bit(CType::F64))
-    constants[static_cast<size_t>(CType::F64)] = choose_constant_tile<Op, double, kInfo.arity, kInfo.result>();
-  if constexpr (kHere & ctype_bit(CType::F32)) slot(CType::F32) = choose_tile<Op, float, kInfo.arity, kInfo.result>();
-  if constexpr (kHere & ctype_bit(CType::F64)) slot(CType::F64) = choose_tile<Op, double, kInfo.arity, kInfo.result>();
-  if constexpr (kHere & ctype_bit(CType::I32)) slot(CType::I32) = choose_tile<Op, int32_t, kInfo.arity, kInfo.result>();
-  if constexpr (kHere & ctype_bit(CType::I64)) slot(CType::I64) = choose_tile<Op, int64_t, kInfo.arity, kInfo.result>();
-  if constexpr (kHere & ctype_bit(CType::U64)) slot(CType::U64) = choose_tile<Op, uint64_t, kInfo.arity, kInfo.result>();
-  if constexpr (kHere & ctype_bit(CType::B8)) slot(CType::B8) = choose_tile<Op, uint8_t, kInfo.arity, kInfo.result>();
-  if constexpr (kHere & ctype_bit(CType::C64)) slot(CType::C64) = choose_tile<Op, Complex<float>, kInfo.arity, kInfo.result>();
-  if constexpr (kHere & ctype_bit(CType::C128)) slot(CType::C128) = choose_tile<Op, Complex<double>, kInfo.arity, kInfo.result>();
+    constants[static_cast<size_t>(CType::F64)] = choose_constant_tile<Op, double, kInfo.arity, kInfo.result, kLight>();
+  if constexpr (kHere & ctype_bit(CType::F32)) slot(CType::F32) = choose_tile<Op, float, kInfo.arity, kInfo.result, kLight>();
+  if constexpr (kHere & ctype_bit(CType::F64)) slot(CType::F64) = choose_tile<Op, double, kInfo.arity, kInfo.result, kLight>();
+  if constexpr (kHere & ctype_bit(CType::I32)) slot(CType::I32) = choose_tile<Op, int32_t, kInfo.arity, kInfo.result, kLight>();
+  if constexpr (kHere & ctype_bit(CType::I64)) slot(CType::I64) = choose_tile<Op, int64_t, kInfo.arity, kInfo.result, kLight>();
+  if constexpr (kHere & ctype_bit(CType::U64)) slot(CType::U64) = choose_tile<Op, uint64_t, kInfo.arity, kInfo.result, kLight>();
+  if constexpr (kHere & ctype_bit(CType::B8)) slot(CType::B8) = choose_tile<Op, uint8_t, kInfo.arity, kInfo.result, kLight>();
+  if constexpr (kHere & ctype_bit(CType::C64)) slot(CType::C64) = choose_tile<Op, Complex<float>, kInfo.arity, kInfo.result, kLight>();
+  if constexpr (kHere & ctype_bit(CType::C128)) slot(CType::C128) = choose_tile<Op, Complex<double>, kInfo.arity, kInfo.result, kLight>();
 }
 
 FACULA_EXPR_END
