@@ -38,7 +38,8 @@ class FACULA_API TensorIndex {
   TensorIndex(const char* text);  // "..."
   template <class T>
     requires std::is_integral_v<T>
-  TensorIndex(T v) : kind_(std::is_same_v<T, bool> ? Kind::Boolean : Kind::Integer), integer_(static_cast<int64_t>(v)) {}
+  TensorIndex(T v)
+      : kind_(std::is_same_v<T, bool> ? Kind::Boolean : Kind::Integer), integer_(static_cast<int64_t>(v)) {}
   TensorIndex(indexing::Slice s) : kind_(Kind::Range), slice_(s) {}
   TensorIndex(facula::Tensor t) : kind_(Kind::Positions), tensor_(std::move(t)) {}
 

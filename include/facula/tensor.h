@@ -123,9 +123,13 @@ class FACULA_API Tensor {
     return static_cast<T*>(data_ptr());
   }
   template <class T>
-  const T* const_data_ptr() const { return data_ptr<T>(); }
+  const T* const_data_ptr() const {
+    return data_ptr<T>();
+  }
   template <class T>
-  T* mutable_data_ptr() const { return data_ptr<T>(); }
+  T* mutable_data_ptr() const {
+    return data_ptr<T>();
+  }
   // Borrows the sizes, so that the tensor must live on: not for temporaries.
   template <class T, size_t N>
   TensorAccessor<T, N> accessor() && = delete;
@@ -137,7 +141,9 @@ class FACULA_API Tensor {
 
   Scalar item() const;
   template <class T>
-  T item() const { return item().to<T>(); }
+  T item() const {
+    return item().to<T>();
+  }
 
   Tensor operator[](int64_t index) const;
   Tensor operator[](const Tensor& index) const;
@@ -187,9 +193,9 @@ class FACULA_API Tensor {
   TensorImpl* impl_ = nullptr;
 };
 
-#define FACULA_BINARY_OPERATOR(symbol)                                     \
-  FACULA_API Tensor operator symbol(const Tensor& a, const Tensor& b);     \
-  FACULA_API Tensor operator symbol(const Tensor& a, const Scalar& b);     \
+#define FACULA_BINARY_OPERATOR(symbol)                                 \
+  FACULA_API Tensor operator symbol(const Tensor& a, const Tensor& b); \
+  FACULA_API Tensor operator symbol(const Tensor& a, const Scalar& b); \
   FACULA_API Tensor operator symbol(const Scalar& a, const Tensor& b);
 FACULA_BINARY_OPERATOR(+)
 FACULA_BINARY_OPERATOR(-)

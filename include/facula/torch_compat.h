@@ -116,7 +116,9 @@ inline Tensor log_softmax(const Tensor& self, int64_t dim, std::optional<ScalarT
   return facula::log_softmax(self, dim, dtype);
 }
 inline Tensor logit(const Tensor& self, std::optional<double> eps = std::nullopt) { return facula::logit(self, eps); }
-inline Tensor logsumexp(const Tensor& self, IntArrayRef dim, bool keepdim) { return facula::logsumexp(self, dim, keepdim); }
+inline Tensor logsumexp(const Tensor& self, IntArrayRef dim, bool keepdim) {
+  return facula::logsumexp(self, dim, keepdim);
+}
 inline Tensor round(const Tensor& self) { return facula::round(self); }
 inline Tensor sinc(const Tensor& self) { return facula::sinc(self); }
 inline Tensor softmax(const Tensor& self, int64_t dim, std::optional<ScalarType> dtype) {
@@ -173,10 +175,10 @@ class TypeMeta {
 
 }  // namespace caffe2
 
-#define FACULA_TORCH_CHECK(condition, ErrorType, ...)                                                              \
-  do {                                                                                                             \
-    if (!(condition)) [[unlikely]]                                                                                 \
-      throw ::facula::ErrorType(::facula::detail::check_text(#condition __VA_OPT__(, ) __VA_ARGS__));              \
+#define FACULA_TORCH_CHECK(condition, ErrorType, ...)                                                 \
+  do {                                                                                                \
+    if (!(condition)) [[unlikely]]                                                                    \
+      throw ::facula::ErrorType(::facula::detail::check_text(#condition __VA_OPT__(, ) __VA_ARGS__)); \
   } while (false)
 
 #define TORCH_CHECK(condition, ...) FACULA_TORCH_CHECK(condition, Error, __VA_ARGS__)
@@ -184,9 +186,9 @@ class TypeMeta {
 #define TORCH_CHECK_VALUE(condition, ...) FACULA_TORCH_CHECK(condition, ValueError, __VA_ARGS__)
 #define TORCH_CHECK_TYPE(condition, ...) FACULA_TORCH_CHECK(condition, TypeError, __VA_ARGS__)
 #define TORCH_CHECK_NOT_IMPLEMENTED(condition, ...) FACULA_TORCH_CHECK(condition, NotImplementedError, __VA_ARGS__)
-#define TORCH_INTERNAL_ASSERT(condition, ...)                                                                           \
-  FACULA_TORCH_CHECK(condition, InternalError, #condition " INTERNAL ASSERT FAILED at ", __FILE__, ":", __LINE__, ". ", \
-                     "" __VA_OPT__(, ) __VA_ARGS__)
+#define TORCH_INTERNAL_ASSERT(condition, ...)                                                                     \
+  FACULA_TORCH_CHECK(condition, InternalError, #condition " INTERNAL ASSERT FAILED at ", __FILE__, ":", __LINE__, \
+                     ". ", "" __VA_OPT__(, ) __VA_ARGS__)
 #ifdef NDEBUG
 #define TORCH_INTERNAL_ASSERT_DEBUG_ONLY(...) \
   while (false) TORCH_INTERNAL_ASSERT(__VA_ARGS__)
@@ -198,10 +200,10 @@ class TypeMeta {
 
 #define TORCH_WARN(...) \
   ::facula::warn(::facula::Warning({__func__, __FILE__, static_cast<uint32_t>(__LINE__)}, ::facula::str(__VA_ARGS__)))
-#define TORCH_WARN_ONCE(...)                                              \
-  do {                                                                    \
-    [[maybe_unused]] static const bool facula_warned_once = [&] {         \
-      TORCH_WARN(__VA_ARGS__);                                            \
-      return true;                                                        \
-    }();                                                                  \
+#define TORCH_WARN_ONCE(...)                                      \
+  do {                                                            \
+    [[maybe_unused]] static const bool facula_warned_once = [&] { \
+      TORCH_WARN(__VA_ARGS__);                                    \
+      return true;                                                \
+    }();                                                          \
   } while (false)

@@ -50,11 +50,13 @@ class AttrsOf final : public OpAttrs {
   const Values& values() const { return values_; }
 
   size_t hash() const override {
-    return std::apply([](const auto&... field) {
-      size_t seed = 0;
-      ((seed = hash_combine(seed, hash_value(field))), ...);
-      return seed;
-    }, values_.fields());
+    return std::apply(
+        [](const auto&... field) {
+          size_t seed = 0;
+          ((seed = hash_combine(seed, hash_value(field))), ...);
+          return seed;
+        },
+        values_.fields());
   }
   bool equals(const OpAttrs& other) const override {
     const auto* same = dynamic_cast<const AttrsOf*>(&other);
@@ -62,10 +64,12 @@ class AttrsOf final : public OpAttrs {
   }
   std::string to_string() const override {
     std::ostringstream out;
-    std::apply([&](const auto&... field) {
-      size_t i = 0;
-      ((out << (i == 0 ? "" : ", ") << Values::kNames[i] << '=', write_value(out, field), ++i), ...);
-    }, values_.fields());
+    std::apply(
+        [&](const auto&... field) {
+          size_t i = 0;
+          ((out << (i == 0 ? "" : ", ") << Values::kNames[i] << '=', write_value(out, field), ++i), ...);
+        },
+        values_.fields());
     return out.str();
   }
 

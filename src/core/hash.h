@@ -27,14 +27,17 @@ inline size_t hash_value(std::string_view v) { return std::hash<std::string_view
 inline size_t hash_value(const std::string& v) { return hash_value(std::string_view(v)); }
 inline size_t hash_value(ScalarType v) { return static_cast<size_t>(v); }
 inline size_t hash_value(MemoryFormat v) { return static_cast<size_t>(v); }
-inline size_t hash_value(Device v) { return hash_combine(static_cast<size_t>(v.type()), static_cast<size_t>(v.index() + 1)); }
+inline size_t hash_value(Device v) {
+  return hash_combine(static_cast<size_t>(v.type()), static_cast<size_t>(v.index() + 1));
+}
 inline size_t hash_value(const Generator& v) { return reinterpret_cast<size_t>(v.impl()); }
 inline size_t hash_value(const Scalar& v) {
   size_t kind = static_cast<size_t>(v.tag());
   switch (v.tag()) {
     case Scalar::Tag::Double: return hash_combine(kind, hash_value(v.toDouble()));
     case Scalar::Tag::Complex:
-      return hash_combine(hash_combine(kind, hash_value(v.toComplexDouble().real())), hash_value(v.toComplexDouble().imag()));
+      return hash_combine(hash_combine(kind, hash_value(v.toComplexDouble().real())),
+                          hash_value(v.toComplexDouble().imag()));
     case Scalar::Tag::UInt: return hash_combine(kind, v.toUInt64());
     default: return hash_combine(kind, static_cast<size_t>(v.toLong()));
   }

@@ -9,8 +9,8 @@
 namespace facula {
 
 struct HostMemoryStats {
-  size_t in_use_bytes = 0;   // handed out, large blocks only
-  size_t cached_bytes = 0;   // kept for reuse
+  size_t in_use_bytes = 0;  // handed out, large blocks only
+  size_t cached_bytes = 0;  // kept for reuse
   size_t cache_limit_bytes = 0;
 };
 

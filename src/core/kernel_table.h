@@ -37,7 +37,8 @@ inline bool has_kernel(OpId op, DeviceType device) { return detail::kernel_entry
 template <class Signature, class... Args>
 decltype(auto) call_kernel(OpId op, DeviceType device, Args&&... args) {
   const detail::KernelEntry& entry = detail::kernel_entry(op, device);
-  if (!entry.function) [[unlikely]] detail::missing_kernel(op, device);
+  if (!entry.function) [[unlikely]]
+    detail::missing_kernel(op, device);
   FACULA_INTERNAL_CHECK(*entry.signature == typeid(Signature));
   return reinterpret_cast<Signature*>(entry.function)(std::forward<Args>(args)...);
 }

@@ -19,8 +19,8 @@ std::atomic<ScalarType> default_dtype{ScalarType::Float};
 
 ScalarType get_default_dtype() { return default_dtype.load(std::memory_order_relaxed); }
 void set_default_dtype(ScalarType dtype) {
-  FACULA_CHECK(isFloatingType(dtype), DTypeError, "set_default_dtype: only floating-point types are supported as the default type, got ",
-               toString(dtype));
+  FACULA_CHECK(isFloatingType(dtype), DTypeError,
+               "set_default_dtype: only floating-point types are supported as the default type, got ", toString(dtype));
   default_dtype.store(dtype, std::memory_order_relaxed);
 }
 
@@ -81,9 +81,9 @@ int64_t Scalar::checked_integer(int bytes, bool is_signed) const {
 }
 
 double Scalar::checked_real(double value, ScalarType dtype) const {
-  double most = dtype == ScalarType::Float      ? std::numeric_limits<float>::max()
-                : dtype == ScalarType::Half     ? 65504.0
-                : dtype == ScalarType::BFloat16 ? 3.3895313892515355e38
+  double most = dtype == ScalarType::Float           ? std::numeric_limits<float>::max()
+                : dtype == ScalarType::Half          ? 65504.0
+                : dtype == ScalarType::BFloat16      ? 3.3895313892515355e38
                 : dtype == ScalarType::Float8_e5m2   ? 57344.0
                 : dtype == ScalarType::Float8_e4m3fn ? 448.0
                                                      : std::numeric_limits<double>::max();

@@ -5,6 +5,7 @@
 #include <facula/core/error.h>
 
 #include <numeric>
+#include <vector>
 
 namespace facula {
 
@@ -90,7 +91,8 @@ bool is_contiguous(IntArrayRef sizes, IntArrayRef strides, MemoryFormat format) 
     if (s == 0) return true;
   switch (format) {
     case MemoryFormat::ChannelsLast: return sizes.size() == 4 && matches(sizes, strides, channels_last_strides(sizes));
-    case MemoryFormat::ChannelsLast3d: return sizes.size() == 5 && matches(sizes, strides, channels_last_strides(sizes));
+    case MemoryFormat::ChannelsLast3d:
+      return sizes.size() == 5 && matches(sizes, strides, channels_last_strides(sizes));
     default: break;
   }
   int64_t expected = 1;
@@ -160,8 +162,8 @@ DimVector wrap_dims(IntArrayRef dims, int64_t rank, const char* op) {
   DimMask seen;
   for (int64_t d : dims) {
     int64_t w = wrap_dim(d, rank, op);
-    FACULA_CHECK(!seen[static_cast<size_t>(w)], ValueError, op, ": dim ", w, " appears multiple times in the list of dims ",
-                 to_text(dims));
+    FACULA_CHECK(!seen[static_cast<size_t>(w)], ValueError, op, ": dim ", w,
+                 " appears multiple times in the list of dims ", to_text(dims));
     seen.set(static_cast<size_t>(w));
     wrapped.push_back(w);
   }
@@ -186,8 +188,9 @@ DimVector broadcast_sizes(IntArrayRef a, IntArrayRef b, const char* op) {
     int64_t x = i < a.size() ? a[a.size() - 1 - i] : 1;
     int64_t y = i < b.size() ? b[b.size() - 1 - i] : 1;
     FACULA_CHECK(x == y || x == 1 || y == 1, ShapeError, op, ": The size of tensor a (", x,
-                 ") must match the size of tensor b (", y, ") at non-singleton dimension ", rank - 1 - i, "; shapes are ",
-                 to_text(a), " and ", to_text(b), ". Sizes broadcast when they are equal or 1, counted from the last dimension");
+                 ") must match the size of tensor b (", y, ") at non-singleton dimension ", rank - 1 - i,
+                 "; shapes are ", to_text(a), " and ", to_text(b),
+                 ". Sizes broadcast when they are equal or 1, counted from the last dimension");
     out[rank - 1 - i] = x == 1 ? y : x;
   }
   return out;
@@ -236,7 +239,8 @@ DimVector infer_size(IntArrayRef target, int64_t numel, const char* op) {
   bool overflow = false;
   for (size_t i = 0; i < target.size(); ++i) {
     if (target[i] == -1) {
-      FACULA_CHECK(!hole, ShapeError, op, ": only one dimension can be inferred, but ", to_text(target), " has several -1");
+      FACULA_CHECK(!hole, ShapeError, op, ": only one dimension can be inferred, but ", to_text(target),
+                   " has several -1");
       hole = i;
     } else {
       FACULA_CHECK(target[i] >= 0, ShapeError, op, ": invalid shape dimension ", target[i], " in ", to_text(target));
@@ -273,7 +277,8 @@ namespace {
 
 // Whether `distance` is p_x - p_y for positions p_x in x and p_y in y, dims in descending order of their common strides. The
 // smaller dims together span less than a stride, so that only the two nearest multiples can do.
-bool is_position_difference(int64_t distance, const TensorImpl& x, const TensorImpl& y, const DimVector& order, size_t at) {
+bool is_position_difference(int64_t distance, const TensorImpl& x, const TensorImpl& y, const DimVector& order,
+                            size_t at) {
   if (at == order.size()) return distance == 0;
   auto d = static_cast<size_t>(order[at]);
   int64_t stride = x.strides[d];
@@ -306,8 +311,8 @@ Overlap memory_overlap(const Tensor& a, const Tensor& b) {
     return Overlap::Partial;
   // Views of one buffer with the same strides (columns of a matrix, for one): the distance of their first elements must
   // not be a difference of two positions.
-  if (x->dtype == y->dtype && IntArrayRef(x->strides) == IntArrayRef(y->strides) && !has_internal_overlap(x->sizes, x->strides) &&
-      !has_internal_overlap(y->sizes, y->strides)) {
+  if (x->dtype == y->dtype && IntArrayRef(x->strides) == IntArrayRef(y->strides) &&
+      !has_internal_overlap(x->sizes, x->strides) && !has_internal_overlap(y->sizes, y->strides)) {
     auto bytes = static_cast<int64_t>(y0) - static_cast<int64_t>(x0);
     auto width = static_cast<int64_t>(elementSize(x->dtype));
     if (bytes % width != 0) return Overlap::Partial;
@@ -325,13 +330,50 @@ Overlap memory_overlap(const Tensor& a, const Tensor& b) {
 void check_no_internal_overlap(const Tensor& target, const char* op) {
   const TensorImpl* t = target.impl();
   if (t->contiguous) return;
-  FACULA_CHECK(!has_internal_overlap(t->sizes, t->strides), ValueError, op,
-               ": unsupported operation: more than one element of the written-to tensor refers to a single memory location "
-               "(sizes ", to_text(t->sizes), ", strides ", to_text(t->strides), "). Please clone() the tensor before performing the operation");
+  FACULA_CHECK(
+      !has_internal_overlap(t->sizes, t->strides), ValueError, op,
+      ": unsupported operation: more than one element of the written-to tensor refers to a single memory location "
+      "(sizes ",
+      to_text(t->sizes), ", strides ", to_text(t->strides),
+      "). Please clone() the tensor before performing the operation");
 }
+
+namespace {
+
+// The addresses of all elements, sorted.
+std::vector<const char*> element_addresses(const TensorImpl& t) {
+  std::vector<const char*> out{t.data()};
+  out.reserve(static_cast<size_t>(t.numel));
+  auto width = static_cast<int64_t>(elementSize(t.dtype));
+  for (size_t d = 0; d < t.sizes.size(); ++d) {
+    size_t count = out.size();
+    for (int64_t i = 1; i < t.sizes[d]; ++i)
+      for (size_t k = 0; k < count; ++k) out.push_back(out[k] + i * t.strides[d] * width);
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+// Layouts that no rule decides are compared element by element, up to a size where that is still cheap.
+bool share_elements(const TensorImpl& x, const TensorImpl& y) {
+  constexpr int64_t kMostElements = 1 << 18;
+  if (x.numel > kMostElements || y.numel > kMostElements) return true;
+  std::vector<const char*> a = element_addresses(x), b = element_addresses(y);
+  auto x_width = static_cast<std::ptrdiff_t>(elementSize(x.dtype)),
+       y_width = static_cast<std::ptrdiff_t>(elementSize(y.dtype));
+  for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
+    if (a[i] + x_width <= b[j]) ++i;
+    else if (b[j] + y_width <= a[i]) ++j;
+    else return true;
+  }
+  return false;
+}
+
+}  // namespace
 
 void check_no_partial_overlap(const Tensor& target, const Tensor& input, const char* op) {
   Overlap overlap = memory_overlap(target, input);
+  if (overlap == Overlap::Unknown && !share_elements(*target.impl(), *input.impl())) return;
   FACULA_CHECK(overlap == Overlap::None || overlap == Overlap::Full, ValueError, op,
                ": unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
                "memory location. Please clone() the tensor before performing the operation");

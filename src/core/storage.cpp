@@ -25,8 +25,7 @@ constexpr size_t kHeaderBytes = (sizeof(StorageImpl) + 63) / 64 * 64;
 }  // namespace
 
 intrusive_ptr<StorageImpl> StorageImpl::allocate(size_t nbytes, Device device, const char* op) {
-  if (device.is_meta())
-    return intrusive_ptr<StorageImpl>::adopt(new StorageImpl(nullptr, nbytes, device, Kind::None));
+  if (device.is_meta()) return intrusive_ptr<StorageImpl>::adopt(new StorageImpl(nullptr, nbytes, device, Kind::None));
   FACULA_CHECK(device.is_cpu(), DeviceError, op, ": device ", device.str(),
                " is not available; this build has cpu and meta. Create the tensor with device 'cpu'");
   if (nbytes <= kInlineBytes) {

@@ -28,7 +28,8 @@ void TensorImpl::refresh() {
 
 namespace {
 const TensorImpl& checked(const TensorImpl* impl) {
-  FACULA_CHECK(impl, ValueError, "this tensor is undefined (a default-constructed Tensor); assign a tensor to it first");
+  FACULA_CHECK(impl, ValueError,
+               "this tensor is undefined (a default-constructed Tensor); assign a tensor to it first");
   return *impl;
 }
 }  // namespace

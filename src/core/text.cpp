@@ -41,7 +41,8 @@ std::string concat(std::initializer_list<Part> parts) {
 }
 
 void raise_array_range(size_t start, size_t count, size_t size) {
-  throw IndexError(str("ArrayRef: invalid slice, ", count, " element(s) from index ", start, " of an array of size ", size));
+  throw IndexError(
+      str("ArrayRef: invalid slice, ", count, " element(s) from index ", start, " of an array of size ", size));
 }
 
 }  // namespace detail
@@ -110,7 +111,8 @@ std::ostream& operator<<(std::ostream& out, Layout) { return out << "Strided"; }
 std::string to_text(const TensorOptions& options) {
   return str("TensorOptions(dtype=", toString(options.dtype()), options.has_dtype() ? "" : " (default)",
              ", device=", options.device().str(), options.has_device() ? "" : " (default)", ", layout=Strided",
-             ", memory_format=", options.has_memory_format() ? to_text(*options.memory_format_opt()) : "(nullopt)", ")");
+             ", memory_format=", options.has_memory_format() ? to_text(*options.memory_format_opt()) : "(nullopt)",
+             ")");
 }
 std::ostream& operator<<(std::ostream& out, const TensorOptions& options) { return out << to_text(options); }
 

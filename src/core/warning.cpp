@@ -12,7 +12,8 @@ thread_local WarningHandler* handler_of_thread = nullptr;
 
 void WarningHandler::process(const Warning& warning) {
   const SourceLocation& where = warning.source_location();
-  std::fprintf(stderr, "[W %s:%u] Warning: %s (function %s)\n", where.file, where.line, warning.msg().c_str(), where.function);
+  std::fprintf(stderr, "[W %s:%u] Warning: %s (function %s)\n", where.file, where.line, warning.msg().c_str(),
+               where.function);
 }
 
 void warn(const Warning& warning) { WarningUtils::get_warning_handler()->process(warning); }

@@ -17,7 +17,9 @@ ParamValue param_value(const Scalar& s, CType type) {
   switch (type) {
     case CType::F32: v.f32 = static_cast<float>(s.toDouble()); break;
     case CType::F64: v.f64 = s.toDouble(); break;
-    case CType::I32: v.i32 = static_cast<int32_t>(s.isFloatingPoint() ? static_cast<int64_t>(s.toDouble()) : s.toLong()); break;
+    case CType::I32:
+      v.i32 = static_cast<int32_t>(s.isFloatingPoint() ? static_cast<int64_t>(s.toDouble()) : s.toLong());
+      break;
     case CType::I64: v.i64 = s.toLong(); break;
     case CType::U64: v.u64 = s.toUInt64(); break;
     case CType::B8: v.b8 = s.toBool(); break;
@@ -76,13 +78,15 @@ void run_single(const CpuProgram& p, int64_t begin, int64_t end, const void* con
   for (int64_t i = begin; i < end; i += most) {
     int64_t n = std::min(most, end - i);
     step.fn(sources[0].data + i * sources[0].width, sources[1].data ? sources[1].data + i * sources[1].width : nullptr,
-            sources[2].data ? sources[2].data + i * sources[2].width : nullptr, out + i * out_width, static_cast<size_t>(n));
+            sources[2].data ? sources[2].data + i * sources[2].width : nullptr, out + i * out_width,
+            static_cast<size_t>(n));
   }
 }
 
 // Whether the step that computes store k may write to memory instead of a buffer: no conversion is needed, and no later
 // step still reads what is there.
-bool may_write_directly(const CpuProgram& p, size_t k, const void* const* loads, size_t load_count, const void* memory) {
+bool may_write_directly(const CpuProgram& p, size_t k, const void* const* loads, size_t load_count,
+                        const void* memory) {
   const TilePlan& plan = p.plan();
   const Program::Store& store = p.program().stores()[k];
   if (p.program().values()[store.value].source != Program::Source::Instruction) return false;
@@ -101,7 +105,8 @@ void CpuProgram::run_contiguous(int64_t count, const void* const* loads, const P
   const TilePlan& plan = *plan_;
   if (plan.single) {
     if (count <= plan.grain) return run_single(*this, 0, count, loads, params, stores);
-    return parallel_for(0, count, plan.grain, [&](int64_t b, int64_t e) { run_single(*this, b, e, loads, params, stores); });
+    return parallel_for(0, count, plan.grain,
+                        [&](int64_t b, int64_t e) { run_single(*this, b, e, loads, params, stores); });
   }
   size_t load_count = program_.loads().size();
   const auto& outs = program_.stores();
@@ -114,8 +119,11 @@ void CpuProgram::run_contiguous(int64_t count, const void* const* loads, const P
       int64_t n = std::min(plan.tile_elements, e - i);
       eval.begin(1, n);
       for (size_t k = 0; k < load_count; ++k)
-        eval.bind_load(k, static_cast<const char*>(loads[k]) + i * static_cast<int64_t>(elementSize(program_.loads()[k])), n, 1);
-      auto address = [&](size_t k) { return static_cast<char*>(stores[k]) + i * static_cast<int64_t>(elementSize(outs[k].dtype)); };
+        eval.bind_load(
+            k, static_cast<const char*>(loads[k]) + i * static_cast<int64_t>(elementSize(program_.loads()[k])), n, 1);
+      auto address = [&](size_t k) {
+        return static_cast<char*>(stores[k]) + i * static_cast<int64_t>(elementSize(outs[k].dtype));
+      };
       for (size_t k = 0; k < outs.size(); ++k)
         if (direct[k]) eval.redirect(outs[k].value, address(k));
       eval.run_prologue();
@@ -125,9 +133,8 @@ void CpuProgram::run_contiguous(int64_t count, const void* const* loads, const P
   if (count <= plan.grain) return work(0, count);
   // Whole tiles go to threads, so that no tile is cut.
   int64_t tiles = (count + plan.tile_elements - 1) / plan.tile_elements;
-  parallel_for(0, tiles, std::max<int64_t>(1, plan.grain / plan.tile_elements), [&](int64_t b, int64_t e) {
-    work(b * plan.tile_elements, std::min(count, e * plan.tile_elements));
-  });
+  parallel_for(0, tiles, std::max<int64_t>(1, plan.grain / plan.tile_elements),
+               [&](int64_t b, int64_t e) { work(b * plan.tile_elements, std::min(count, e * plan.tile_elements)); });
 }
 
 namespace {
@@ -231,13 +238,15 @@ void CpuProgram::run(IntArrayRef sizes, std::span<const ArrayArg> loads, std::sp
   int64_t outer = count / s.sizes[inner] / row_size;
   int64_t width[kMaxArrays];
   for (size_t a = 0; a < s.arrays; ++a)
-    width[a] = static_cast<int64_t>(elementSize(a < loads.size() ? program_.loads()[a] : program_.stores()[a - loads.size()].dtype));
+    width[a] = static_cast<int64_t>(
+        elementSize(a < loads.size() ? program_.loads()[a] : program_.stores()[a - loads.size()].dtype));
   const auto& outs = program_.stores();
 
   const void* load_data[kMaxArrays];
   for (size_t a = 0; a < loads.size(); ++a) load_data[a] = loads[a].data;
   bool direct[kMaxArrays];
-  for (size_t k = 0; k < stores.size(); ++k) direct[k] = may_write_directly(*this, k, load_data, loads.size(), stores[k].data);
+  for (size_t k = 0; k < stores.size(); ++k)
+    direct[k] = may_write_directly(*this, k, load_data, loads.size(), stores[k].data);
 
   auto work = [&](int64_t first, int64_t last) {
     TileEval eval(*this, params.data(), t.rows * t.cols);
@@ -259,7 +268,8 @@ void CpuProgram::run(IntArrayRef sizes, std::span<const ArrayArg> loads, std::sp
       for (size_t a = 0; a < s.arrays; ++a) offset[a] += col * s.strides[a][inner] + row * row_stride(a);
       eval.begin(rows, cols);
       for (size_t a = 0; a < loads.size(); ++a)
-        eval.bind_load(a, static_cast<const char*>(loads[a].data) + offset[a] * width[a], row_stride(a), s.strides[a][inner]);
+        eval.bind_load(a, static_cast<const char*>(loads[a].data) + offset[a] * width[a], row_stride(a),
+                       s.strides[a][inner]);
       for (size_t k = 0; k < stores.size(); ++k) {
         size_t a = loads.size() + k;
         bool contiguous = (s.strides[a][inner] == 1 || cols == 1) && (rows == 1 || row_stride(a) == cols);

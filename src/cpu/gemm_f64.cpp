@@ -28,8 +28,8 @@ constexpr int kVectors = 2;
 #endif
 
 // acc = A panel (k x kRows, packed) times B panel (k x kCols, packed); then C += alpha * acc on `rows` x `cols`.
-HWY_ATTR void micro_kernel(int64_t k, const double* HWY_RESTRICT a, const double* HWY_RESTRICT b, double alpha, double* c,
-                           int64_t c_row, int64_t rows, int64_t cols) {
+HWY_ATTR void micro_kernel(int64_t k, const double* HWY_RESTRICT a, const double* HWY_RESTRICT b, double alpha,
+                           double* c, int64_t c_row, int64_t rows, int64_t cols) {
   const hn::ScalableTag<double> d;
   constexpr int kLanes = static_cast<int>(hn::MaxLanes(d));
   constexpr int kCols = kLanes * kVectors;
@@ -91,7 +91,8 @@ Buffer make_buffer(int64_t count) {
 }
 
 // Rows of a block, `width` at a time, each panel stored k-major and padded with zeros.
-void pack(const double* source, int64_t count, int64_t k, int64_t stride, int64_t k_stride, int64_t width, double* packed) {
+void pack(const double* source, int64_t count, int64_t k, int64_t stride, int64_t k_stride, int64_t width,
+          double* packed) {
   for (int64_t first = 0; first < count; first += width) {
     int64_t used = std::min(width, count - first);
     for (int64_t p = 0; p < k; ++p) {
@@ -105,8 +106,8 @@ void pack(const double* source, int64_t count, int64_t k, int64_t stride, int64_
 
 }  // namespace
 
-void gemm_f64(int64_t m, int64_t n, int64_t k, double alpha, const double* a, int64_t a_row, int64_t a_col, const double* b,
-              int64_t b_row, int64_t b_col, double beta, double* c, int64_t c_row) {
+void gemm_f64(int64_t m, int64_t n, int64_t k, double alpha, const double* a, int64_t a_row, int64_t a_col,
+              const double* b, int64_t b_row, int64_t b_col, double beta, double* c, int64_t c_row) {
   const int64_t width = HWY_DYNAMIC_DISPATCH(kernel_cols)();
   auto* kernel = &HWY_DYNAMIC_DISPATCH(micro_kernel);
   parallel_for(0, m, std::max<int64_t>(1, 65536 / std::max<int64_t>(n, 1)), [&](int64_t first, int64_t last) {

@@ -23,14 +23,17 @@ namespace {
 // Host memory for the time of one product.
 class Workspace {
  public:
-  explicit Workspace(size_t bytes) : data_(host_allocate(std::max<size_t>(bytes, 1))), bytes_(std::max<size_t>(bytes, 1)) {
+  explicit Workspace(size_t bytes)
+      : data_(host_allocate(std::max<size_t>(bytes, 1))), bytes_(std::max<size_t>(bytes, 1)) {
     if (!data_) throw OutOfMemoryError(str("matmul: cannot allocate ", bytes, " bytes of workspace on cpu"));
   }
   ~Workspace() { host_free(data_, bytes_); }
   Workspace(const Workspace&) = delete;
   Workspace& operator=(const Workspace&) = delete;
   template <class T>
-  T* as() const { return static_cast<T*>(data_); }
+  T* as() const {
+    return static_cast<T*>(data_);
+  }
 
  private:
   void* data_;
@@ -52,7 +55,8 @@ struct Contiguous {
       : memory(static_cast<size_t>(batch * rows * cols) * width) {
     int64_t sizes[] = {rows, cols}, to[] = {cols, 1}, from[] = {source.row_stride, source.col_stride};
     for (int64_t i = 0; i < batch; ++i)
-      copy_strided(memory.as<char>() + static_cast<size_t>(i * rows * cols) * width, to, at(source, i, width), from, sizes, 2, width);
+      copy_strided(memory.as<char>() + static_cast<size_t>(i * rows * cols) * width, to, at(source, i, width), from,
+                   sizes, 2, width);
     arg = {memory.as<void>(), cols, 1, nullptr, rows * cols};
   }
   Workspace memory;
@@ -68,13 +72,15 @@ void matmul_through_float(const MatmulArgs& args) {
       load_block(at(m, i, width), t, rows, cols, m.row_stride, m.col_stride, memory.as<float>() + i * rows * cols);
     return MatrixArg{memory.as<void>(), cols, 1, nullptr, rows * cols};
   };
-  Workspace a(static_cast<size_t>(args.batch * args.m * args.k) * 4), b(static_cast<size_t>(args.batch * args.k * args.n) * 4),
+  Workspace a(static_cast<size_t>(args.batch * args.m * args.k) * 4),
+      b(static_cast<size_t>(args.batch * args.k * args.n) * 4),
       c(static_cast<size_t>(args.batch * args.m * args.n) * 4);
   MatmulArgs wide = args;
   wide.dtype = ScalarType::Float;
   wide.a = widen(args.a, args.m, args.k, a);
   wide.b = widen(args.b, args.k, args.n, b);
-  wide.c = args.beta != 0 ? widen(args.c, args.m, args.n, c) : MatrixArg{c.as<void>(), args.n, 1, nullptr, args.m * args.n};
+  wide.c =
+      args.beta != 0 ? widen(args.c, args.m, args.n, c) : MatrixArg{c.as<void>(), args.n, 1, nullptr, args.m * args.n};
   matmul(wide);
   for (int64_t i = 0; i < args.batch; ++i)
     store_block(c.as<float>() + i * args.m * args.n, t, args.m, args.n, args.c.row_stride, 1, at(args.c, i, width));
@@ -128,29 +134,31 @@ void matmul_complex(const MatmulArgs& args, ScalarType real_type) {
 // Integers: exact, wrapping. `Wide` is unsigned, so that overflow is defined; the bits are those of the signed product.
 template <class T, class Wide>
 void matmul_integer(const MatmulArgs& args) {
-  auto alpha = static_cast<Wide>(static_cast<int64_t>(args.alpha)), beta = static_cast<Wide>(static_cast<int64_t>(args.beta));
+  auto alpha = static_cast<Wide>(static_cast<int64_t>(args.alpha)),
+       beta = static_cast<Wide>(static_cast<int64_t>(args.beta));
   int64_t rows = args.batch * args.m;
-  parallel_for(0, rows, std::max<int64_t>(1, 32768 / std::max<int64_t>(1, args.n * args.k)), [&](int64_t first, int64_t last) {
-    Workspace memory(static_cast<size_t>(args.n) * sizeof(Wide));
-    Wide* sum = memory.as<Wide>();
-    for (int64_t row = first; row < last; ++row) {
-      int64_t batch = row / args.m, r = row % args.m;
-      const T* a = reinterpret_cast<const T*>(at(args.a, batch, sizeof(T))) + r * args.a.row_stride;
-      const T* b = reinterpret_cast<const T*>(at(args.b, batch, sizeof(T)));
-      T* c = reinterpret_cast<T*>(at(args.c, batch, sizeof(T))) + r * args.c.row_stride;
-      std::fill(sum, sum + args.n, Wide{0});
-      for (int64_t p = 0; p < args.k; ++p) {
-        auto x = static_cast<Wide>(a[p * args.a.col_stride]);
-        const T* y = b + p * args.b.row_stride;
-        if (args.b.col_stride == 1)
-          for (int64_t j = 0; j < args.n; ++j) sum[j] += x * static_cast<Wide>(y[j]);
-        else
-          for (int64_t j = 0; j < args.n; ++j) sum[j] += x * static_cast<Wide>(y[j * args.b.col_stride]);
-      }
-      for (int64_t j = 0; j < args.n; ++j)
-        c[j] = static_cast<T>(alpha * sum[j] + (args.beta != 0 ? beta * static_cast<Wide>(c[j]) : Wide{0}));
-    }
-  });
+  parallel_for(
+      0, rows, std::max<int64_t>(1, 32768 / std::max<int64_t>(1, args.n * args.k)), [&](int64_t first, int64_t last) {
+        Workspace memory(static_cast<size_t>(args.n) * sizeof(Wide));
+        Wide* sum = memory.as<Wide>();
+        for (int64_t row = first; row < last; ++row) {
+          int64_t batch = row / args.m, r = row % args.m;
+          const T* a = reinterpret_cast<const T*>(at(args.a, batch, sizeof(T))) + r * args.a.row_stride;
+          const T* b = reinterpret_cast<const T*>(at(args.b, batch, sizeof(T)));
+          T* c = reinterpret_cast<T*>(at(args.c, batch, sizeof(T))) + r * args.c.row_stride;
+          std::fill(sum, sum + args.n, Wide{0});
+          for (int64_t p = 0; p < args.k; ++p) {
+            auto x = static_cast<Wide>(a[p * args.a.col_stride]);
+            const T* y = b + p * args.b.row_stride;
+            if (args.b.col_stride == 1)
+              for (int64_t j = 0; j < args.n; ++j) sum[j] += x * static_cast<Wide>(y[j]);
+            else
+              for (int64_t j = 0; j < args.n; ++j) sum[j] += x * static_cast<Wide>(y[j * args.b.col_stride]);
+          }
+          for (int64_t j = 0; j < args.n; ++j)
+            c[j] = static_cast<T>(alpha * sum[j] + (args.beta != 0 ? beta * static_cast<Wide>(c[j]) : Wide{0}));
+        }
+      });
 }
 
 void matmul_f64(const MatmulArgs& args) {
@@ -175,9 +183,10 @@ bool matmul_small(const MatmulArgs& args) {
   if (work > kSmallWork || args.b.col_stride != 1 || args.n < 4) return false;
   parallel_for(0, args.batch, std::max<int64_t>(1, kSmallWork / 4 / work), [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i)
-      small_gemm({args.m, args.n, args.k, reinterpret_cast<const float*>(at(args.a, i, 4)), args.a.row_stride, args.a.col_stride,
-                  reinterpret_cast<const float*>(at(args.b, i, 4)), args.b.row_stride, reinterpret_cast<float*>(at(args.c, i, 4)),
-                  args.c.row_stride, static_cast<float>(args.alpha), static_cast<float>(args.beta)});
+      small_gemm({args.m, args.n, args.k, reinterpret_cast<const float*>(at(args.a, i, 4)), args.a.row_stride,
+                  args.a.col_stride, reinterpret_cast<const float*>(at(args.b, i, 4)), args.b.row_stride,
+                  reinterpret_cast<float*>(at(args.c, i, 4)), args.c.row_stride, static_cast<float>(args.alpha),
+                  static_cast<float>(args.beta)});
   });
   return true;
 }
@@ -188,8 +197,7 @@ void clear(const MatmulArgs& args) {
   size_t width = elementSize(args.dtype);
   alignas(16) const char zero[16] = {};
   int64_t sizes[] = {args.m, args.n}, strides[] = {args.c.row_stride, 1};
-  for (int64_t i = 0; i < args.batch; ++i)
-    fill_strided(at(args.c, i, width), strides, sizes, 2, zero, width);
+  for (int64_t i = 0; i < args.batch; ++i) fill_strided(at(args.c, i, width), strides, sizes, 2, zero, width);
 }
 
 }  // namespace

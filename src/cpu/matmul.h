@@ -19,10 +19,10 @@ struct MatrixArg {
 };
 
 struct MatmulArgs {
-  ScalarType dtype;           // of A, B and C
+  ScalarType dtype;  // of A, B and C
   int64_t batch = 1, m = 0, n = 0, k = 0;
-  MatrixArg a, b, c;          // c is row-major: col_stride 1
-  double alpha = 1, beta = 0; // with beta 0, C is not read
+  MatrixArg a, b, c;           // c is row-major: col_stride 1
+  double alpha = 1, beta = 0;  // with beta 0, C is not read
 };
 
 void matmul(const MatmulArgs& args);
@@ -31,7 +31,7 @@ void matmul(const MatmulArgs& args);
 void matmul_int8(const MatmulArgs& args);
 
 // The product of double matrices, for one pair: the kernel that oneDNN does not have.
-void gemm_f64(int64_t m, int64_t n, int64_t k, double alpha, const double* a, int64_t a_row, int64_t a_col, const double* b,
-              int64_t b_row, int64_t b_col, double beta, double* c, int64_t c_row);
+void gemm_f64(int64_t m, int64_t n, int64_t k, double alpha, const double* a, int64_t a_row, int64_t a_col,
+              const double* b, int64_t b_row, int64_t b_col, double beta, double* c, int64_t c_row);
 
 }  // namespace facula

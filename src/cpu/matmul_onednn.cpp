@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <string>
 #include <unordered_map>
 
@@ -27,16 +28,19 @@ struct Lead {
 };
 Lead lead_of(const MatrixArg& m, int64_t rows, int64_t cols) {
   bool by_rows = m.col_stride == 1 || cols == 1;
-  if (by_rows && (rows == 1 || m.row_stride >= cols)) return {'N', rows == 1 ? std::max<int64_t>(cols, 1) : m.row_stride};
+  if (by_rows && (rows == 1 || m.row_stride >= cols))
+    return {'N', rows == 1 ? std::max<int64_t>(cols, 1) : m.row_stride};
   return {'T', cols == 1 ? std::max<int64_t>(rows, 1) : m.col_stride};
 }
 
 void check(dnnl_status_t status, const char* what) {
-  FACULA_CHECK(status == dnnl_success, InternalError, "oneDNN: ", what, " failed with status ", static_cast<int>(status));
+  FACULA_CHECK(status == dnnl_success, InternalError, "oneDNN: ", what, " failed with status ",
+               static_cast<int>(status));
 }
 
 // Products worth a thread of their own, in multiplications.
 constexpr int64_t kSmallProduct = 64 * 64 * 64;
+constexpr int64_t kLargeProduct = 256 * 256 * 256;
 
 // What a product may use: small ones lose more at the fork than they gain.
 int threads_for(int64_t work) { return in_parallel_region() || work <= kSmallProduct ? 1 : get_num_threads(); }
@@ -107,7 +111,8 @@ struct Product {
 using DataType = dnnl::memory::data_type;
 
 dnnl::memory::desc describe(const MatrixArg& m, int64_t batch, int64_t rows, int64_t cols, DataType type) {
-  return dnnl::memory::desc({batch, rows, cols}, type, {batch == 1 ? rows * cols : m.batch_stride, m.row_stride, m.col_stride});
+  return dnnl::memory::desc({batch, rows, cols}, type,
+                            {batch == 1 ? rows * cols : m.batch_stride, m.row_stride, m.col_stride});
 }
 
 Product make_product(const MatmulArgs& args, int64_t batch, DataType in, DataType out) {
@@ -132,11 +137,20 @@ Product make_product(const MatmulArgs& args, int64_t batch, DataType in, DataTyp
 
 const Product& cached_product(const MatmulArgs& args, int64_t batch, DataType in, DataType out) {
   thread_local std::unordered_map<Key, Product, KeyHash> cache;
-  Key key = {batch, args.m, args.n, args.k,
-             args.a.row_stride, args.a.col_stride, batch == 1 ? 0 : args.a.batch_stride,
-             args.b.row_stride, args.b.col_stride, batch == 1 ? 0 : args.b.batch_stride,
-             args.c.row_stride, batch == 1 ? 0 : args.c.batch_stride,
-             static_cast<int64_t>(in) << 8 | static_cast<int64_t>(out), static_cast<int64_t>(args.beta * 1048576.0),
+  Key key = {batch,
+             args.m,
+             args.n,
+             args.k,
+             args.a.row_stride,
+             args.a.col_stride,
+             batch == 1 ? 0 : args.a.batch_stride,
+             args.b.row_stride,
+             args.b.col_stride,
+             batch == 1 ? 0 : args.b.batch_stride,
+             args.c.row_stride,
+             batch == 1 ? 0 : args.c.batch_stride,
+             static_cast<int64_t>(in) << 8 | static_cast<int64_t>(out),
+             std::bit_cast<int64_t>(args.beta),
              in_parallel_region() ? 1 : get_num_threads()};
   auto found = cache.find(key);
   if (found != cache.end()) return found->second;
@@ -154,6 +168,12 @@ void execute(const Product& p, void* a, void* b, void* c) {
 
 void onednn_matmul_f32(const MatmulArgs& args) {
   initialize();
+  // With many threads the primitive shares large products out better than sgemm does; with few it is the other way round.
+  int64_t work = args.m * args.n * args.k;
+  if (args.batch == 1 && args.alpha == 1 && work >= kLargeProduct && !in_parallel_region() && get_num_threads() >= 8) {
+    ScopedOmpThreads threads(get_num_threads());
+    return execute(cached_product(args, 1, DataType::f32, DataType::f32), args.a.data, args.b.data, args.c.data);
+  }
   Lead la = lead_of(args.a, args.m, args.k), lb = lead_of(args.b, args.k, args.n);
   over_batch(args, [&](int64_t i) {
     check(dnnl_sgemm(la.trans, lb.trans, args.m, args.n, args.k, static_cast<float>(args.alpha),
@@ -183,11 +203,13 @@ bool onednn_matmul_bf16(const MatmulArgs& args) {
                  args.b.batch_stride > 0;
   if (args.batch == 1 || regular) {
     ScopedOmpThreads threads(threads_for(args.batch * args.m * args.n * args.k));
-    execute(cached_product(args, args.batch, DataType::bf16, DataType::bf16), element(args.a, 0), element(args.b, 0), element(args.c, 0));
+    execute(cached_product(args, args.batch, DataType::bf16, DataType::bf16), element(args.a, 0), element(args.b, 0),
+            element(args.c, 0));
     return true;
   }
   over_batch(args, [&](int64_t i) {
-    execute(cached_product(args, 1, DataType::bf16, DataType::bf16), element(args.a, i), element(args.b, i), element(args.c, i));
+    execute(cached_product(args, 1, DataType::bf16, DataType::bf16), element(args.a, i), element(args.b, i),
+            element(args.c, i));
   });
   return true;
 }
@@ -197,10 +219,11 @@ void onednn_matmul_int8(const MatmulArgs& args) {
   Lead la = lead_of(args.a, args.m, args.k), lb = lead_of(args.b, args.k, args.n);
   int32_t no_offset = 0;
   ScopedOmpThreads threads(threads_for(args.m * args.n * args.k));
-  check(dnnl_gemm_s8s8s32(la.trans, lb.trans, 'F', args.m, args.n, args.k, 1.0f, static_cast<const int8_t*>(args.a.data), la.ld, 0,
-                          static_cast<const int8_t*>(args.b.data), lb.ld, 0, 0.0f, static_cast<int32_t*>(args.c.data),
-                          std::max<int64_t>(args.c.row_stride, args.n), &no_offset),
-        "gemm_s8s8s32");
+  check(
+      dnnl_gemm_s8s8s32(la.trans, lb.trans, 'F', args.m, args.n, args.k, 1.0f, static_cast<const int8_t*>(args.a.data),
+                        la.ld, 0, static_cast<const int8_t*>(args.b.data), lb.ld, 0, 0.0f,
+                        static_cast<int32_t*>(args.c.data), std::max<int64_t>(args.c.row_stride, args.n), &no_offset),
+      "gemm_s8s8s32");
 }
 
 const char* onednn_version() {

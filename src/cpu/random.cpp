@@ -60,7 +60,8 @@ HWY_ATTR void uniform_f32(const uint32_t* HWY_RESTRICT w, float* HWY_RESTRICT ou
 HWY_ATTR void uniform_f64(const uint64_t* HWY_RESTRICT w, double* HWY_RESTRICT out, int64_t n, double a, double width) {
   for (int64_t i = 0; i < n; ++i) out[i] = random_bits::uniform(w[i]) * width + a;
 }
-HWY_ATTR void normal_f32(const uint32_t* HWY_RESTRICT w, float* HWY_RESTRICT out, int64_t pairs, float mean, float deviation) {
+HWY_ATTR void normal_f32(const uint32_t* HWY_RESTRICT w, float* HWY_RESTRICT out, int64_t pairs, float mean,
+                         float deviation) {
   for (int64_t i = 0; i < pairs; ++i) {
     float z0, z1;
     random_bits::normal_pair(w[2 * i], w[2 * i + 1], z0, z1);
@@ -68,7 +69,8 @@ HWY_ATTR void normal_f32(const uint32_t* HWY_RESTRICT w, float* HWY_RESTRICT out
     out[2 * i + 1] = z1 * deviation + mean;
   }
 }
-HWY_ATTR void normal_f64(const uint64_t* HWY_RESTRICT w, double* HWY_RESTRICT out, int64_t pairs, double mean, double deviation) {
+HWY_ATTR void normal_f64(const uint64_t* HWY_RESTRICT w, double* HWY_RESTRICT out, int64_t pairs, double mean,
+                         double deviation) {
   for (int64_t i = 0; i < pairs; ++i) {
     double z0, z1;
     random_bits::normal_pair(w[2 * i], w[2 * i + 1], z0, z1);
@@ -77,20 +79,29 @@ HWY_ATTR void normal_f64(const uint64_t* HWY_RESTRICT w, double* HWY_RESTRICT ou
   }
 }
 HWY_ATTR void exponential_f32(const uint32_t* HWY_RESTRICT w, float* HWY_RESTRICT out, int64_t n, float scale) {
-  for (int64_t i = 0; i < n; ++i) out[i] = -random_bits::log_positive(random_bits::uniform_positive(w[i])) * scale;
+  for (int64_t i = 0; i < n; ++i) {
+    // u may round to 1: never zero.
+    float x = -random_bits::log_positive(random_bits::uniform_positive(w[i]));
+    out[i] = (x > 0x1p-25f ? x : 0x1p-25f) * scale;
+  }
 }
 HWY_ATTR void exponential_f64(const uint64_t* HWY_RESTRICT w, double* HWY_RESTRICT out, int64_t n, double scale) {
-  for (int64_t i = 0; i < n; ++i) out[i] = -random_bits::log_positive(random_bits::uniform_positive(w[i])) * scale;
+  for (int64_t i = 0; i < n; ++i) {
+    double x = -random_bits::log_positive(random_bits::uniform_positive(w[i]));
+    out[i] = (x > 0x1p-54 ? x : 0x1p-54) * scale;
+  }
 }
 // `threshold` is the probability in units of 2^-32.
 HWY_ATTR void bernoulli(const uint32_t* HWY_RESTRICT w, uint8_t* HWY_RESTRICT out, int64_t n, uint64_t threshold) {
   for (int64_t i = 0; i < n; ++i) out[i] = static_cast<uint64_t>(w[i]) < threshold ? 1 : 0;
 }
-HWY_ATTR void integers(const uint32_t* HWY_RESTRICT w, int64_t* HWY_RESTRICT out, int64_t n, int64_t low, uint64_t range) {
+HWY_ATTR void integers(const uint32_t* HWY_RESTRICT w, int64_t* HWY_RESTRICT out, int64_t n, int64_t low,
+                       uint64_t range) {
   for (int64_t i = 0; i < n; ++i)
     out[i] = static_cast<int64_t>(static_cast<uint64_t>(low) + random_bits::below(w[i], range));
 }
-HWY_ATTR void wide_integers(const uint64_t* HWY_RESTRICT w, int64_t* HWY_RESTRICT out, int64_t n, int64_t low, uint64_t range) {
+HWY_ATTR void wide_integers(const uint64_t* HWY_RESTRICT w, int64_t* HWY_RESTRICT out, int64_t n, int64_t low,
+                            uint64_t range) {
   for (int64_t i = 0; i < n; ++i)
     out[i] = static_cast<int64_t>(static_cast<uint64_t>(low) + (range ? random_bits::below(w[i], range) : w[i]));
 }
@@ -149,17 +160,25 @@ struct Tile {
   };
 };
 
-// The open interval's upper end must not come out after rounding to the dtype.
-void keep_below(double* x, int64_t n, double a, double b) {
-  double last = std::nextafter(b, a);
-  for (int64_t i = 0; i < n; ++i)
-    if (x[i] >= b && b > a) x[i] = last;
+// The largest value of the dtype below b: the upper end of an open interval must not come out, not by rounding either.
+float largest_below(ScalarType dtype, double b) {
+  if (dtype == ScalarType::Float) {
+    auto f = static_cast<float>(b);
+    return static_cast<double>(f) < b ? f : std::nextafter(f, -std::numeric_limits<float>::infinity());
+  }
+  // Downwards in steps of half a unit in the last place until the dtype holds less than b.
+  alignas(8) char narrow[8];
+  double step = std::max(std::abs(b), 1e-30) * 0x1p-13;
+  for (double x = b;; x -= step) {
+    float back;
+    cast_store_fn(CType::F64, dtype)(&x, narrow, 1);
+    load_fn(dtype)(narrow, &back, 1);
+    if (static_cast<double>(back) < b) return back;
+  }
 }
-void keep_below(float* x, int64_t n, double a, double b) {
-  auto fa = static_cast<float>(a), fb = static_cast<float>(b);
-  float last = std::nextafter(fb, fa);
-  for (int64_t i = 0; i < n; ++i)
-    if (x[i] >= fb && fb > fa) x[i] = last;
+template <class T>
+void keep_below(T* x, int64_t n, T last) {
+  for (int64_t i = 0; i < n; ++i) x[i] = x[i] > last ? last : x[i];
 }
 
 // Which compute type the numbers of a distribution come in.
@@ -170,11 +189,12 @@ CType draw(const RandomFill& f, ScalarType dtype, Tile& t, int64_t n) {
     case Distribution::Uniform:
       if (wide) {
         HWY_DYNAMIC_DISPATCH(uniform_f64)(w64, t.f64, n, f.a, f.b - f.a);
-        keep_below(t.f64, n, f.a, f.b);
+        if (f.a < f.b) keep_below(t.f64, n, std::nextafter(f.b, f.a));
         return CType::F64;
       }
       HWY_DYNAMIC_DISPATCH(uniform_f32)(t.words, t.f32, n, static_cast<float>(f.a), static_cast<float>(f.b - f.a));
-      if (f.a != 0 || f.b != 1) keep_below(t.f32, n, f.a, f.b);
+      if (f.a < f.b && (f.a != 0 || f.b != 1 || elementSize(dtype) < 4))
+        keep_below(t.f32, n, largest_below(dtype, f.b));
       return CType::F32;
     case Distribution::Normal:
       if (wide) {
@@ -199,7 +219,8 @@ CType draw(const RandomFill& f, ScalarType dtype, Tile& t, int64_t n) {
       return CType::I64;
     case Distribution::Geometric:
       for (int64_t i = 0; i < n; ++i)
-        t.f64[i] = std::max(1.0, std::ceil(random_bits::log_positive(random_bits::uniform_positive(w64[i])) / std::log1p(-f.a)));
+        t.f64[i] = std::max(
+            1.0, std::ceil(random_bits::log_positive(random_bits::uniform_positive(w64[i])) / std::log1p(-f.a)));
       return CType::F64;
     case Distribution::Cauchy:
       for (int64_t i = 0; i < n; ++i) {
@@ -227,9 +248,11 @@ void random_fill(const RandomFill& fill, ScalarType dtype, void* data, int64_t c
     for (int64_t i = first; i < last; ++i) {
       int64_t begin = i * kTile, n = std::min(kTile, count - begin);
       int64_t per_block = wide ? 2 : 4;
-      philox_words(fill.seed, fill.offset + static_cast<uint64_t>(begin / per_block), (n + per_block - 1) / per_block, tile.words);
+      philox_words(fill.seed, fill.offset + static_cast<uint64_t>(begin / per_block), (n + per_block - 1) / per_block,
+                   tile.words);
       CType type = draw(fill, dtype, tile, n);
-      cast_store_fn(type, dtype)(&tile.f64, static_cast<char*>(data) + static_cast<size_t>(begin) * width, static_cast<size_t>(n));
+      cast_store_fn(type, dtype)(&tile.f64, static_cast<char*>(data) + static_cast<size_t>(begin) * width,
+                                 static_cast<size_t>(n));
     }
   });
 }

@@ -23,7 +23,10 @@ constexpr int64_t kMaxWidth = 1024;  // rows side by side, when they are used in
 // One tensor of a scan: entries along the row and rows are `along` and `across` elements apart.
 struct Side {
   Side(const RowWalk& walk, int i, ScalarType t, CType type)
-      : dtype(t), along(walk.along[i]), across(walk.row_stride(i)), elem(walk.elem[i]),
+      : dtype(t),
+        along(walk.along[i]),
+        across(walk.row_stride(i)),
+        elem(walk.elem[i]),
         natural(compute_type(t) == type && load_fn(t) == nullptr) {}
   ScalarType dtype;
   int64_t along, across, elem;
@@ -37,9 +40,14 @@ struct Side {
 
 class Scan {
  public:
-  Scan(ScanOp op, const ScanKernel& kernel, const Tensor& self, const Tensor& values, const Tensor* indices, const RowWalk& walk)
-      : op_(op), kernel_(kernel), walk_(walk), in_(walk, 0, self.impl()->dtype, kernel.type),
-        out_(walk, 1, values.impl()->dtype, kernel.type), n_(walk.length[0]) {
+  Scan(ScanOp op, const ScanKernel& kernel, const Tensor& self, const Tensor& values, const Tensor* indices,
+       const RowWalk& walk)
+      : op_(op),
+        kernel_(kernel),
+        walk_(walk),
+        in_(walk, 0, self.impl()->dtype, kernel.type),
+        out_(walk, 1, values.impl()->dtype, kernel.type),
+        n_(walk.length[0]) {
     if (indices) index_.emplace(walk, 2, kLong, CType::I64);
     const CType from = compute_type(in_.dtype);
     cast_ = from == kernel.type ? nullptr : cast_fn(from, kernel.type);
@@ -69,11 +77,13 @@ class Scan {
   static size_t tile_bytes(int64_t entries) { return round_up_64(static_cast<size_t>(entries) * 16); }
 
   // A piece of the input in the compute type: `rows` times `cols` entries in `tile`; `spare` is used on the way.
-  void load(const char* src, int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride, char* tile, char* spare) const {
+  void load(const char* src, int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride, char* tile,
+            char* spare) const {
     load_block(src, in_.dtype, rows, cols, row_stride, col_stride, cast_ ? spare : tile);
     if (cast_) cast_(spare, tile, static_cast<size_t>(rows * cols));
   }
-  void store(const char* tile, int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride, char* dst, char* spare) const {
+  void store(const char* tile, int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride, char* dst,
+             char* spare) const {
     if (!cast_store_) return store_block(tile, out_.dtype, rows, cols, row_stride, col_stride, dst);
     cast_store_(tile, spare, static_cast<size_t>(rows * cols));
     copy_block({dst, spare, rows, cols, row_stride, col_stride, cols, 1}, static_cast<size_t>(out_.elem), false);
@@ -85,7 +95,8 @@ class Scan {
     const bool index_direct = !index_ || index_->along == 1;
     if (in_direct && out_direct && index_direct) {
       int64_t* indices = index_ ? reinterpret_cast<int64_t*>(row.data[2]) + begin : nullptr;
-      return kernel_.along(row.data[0] + begin * in_.elem, row.data[1] + begin * out_.elem, indices, begin, end - begin, carry);
+      return kernel_.along(row.data[0] + begin * in_.elem, row.data[1] + begin * out_.elem, indices, begin, end - begin,
+                           carry);
     }
     const size_t part = tile_bytes(std::min(kTile, end - begin));
     Scratch tiles((index_ ? 4 : 3) * part);
@@ -139,16 +150,18 @@ class Scan {
       const size_t tiles_bytes = direct ? 0 : 4 * tile_bytes(std::min(kTile, n_ * width));
       Scratch scratch(carry_bytes + tiles_bytes);
       for (int64_t b = begin; b < end; ++b) {
-        across(row_block(walk_, width, b), direct_in, direct_out, direct_index, scratch.data(), scratch.data() + carry_bytes);
+        across(row_block(walk_, width, b), direct_in, direct_out, direct_index, scratch.data(),
+               scratch.data() + carry_bytes);
       }
     });
   }
 
-  void across(const RowBlock& block, bool direct_in, bool direct_out, bool direct_index, void* carry, char* tiles) const {
+  void across(const RowBlock& block, bool direct_in, bool direct_out, bool direct_index, void* carry,
+              char* tiles) const {
     const int64_t w = block.rows;
     if (direct_in && direct_out && direct_index) {
-      return kernel_.across(block.data[0], in_.along, block.data[1], out_.along, reinterpret_cast<int64_t*>(block.data[2]),
-                            index_ ? index_->along : 0, 0, n_, w, carry);
+      return kernel_.across(block.data[0], in_.along, block.data[1], out_.along,
+                            reinterpret_cast<int64_t*>(block.data[2]), index_ ? index_->along : 0, 0, n_, w, carry);
     }
     const size_t part = tile_bytes(std::min(kTile, n_ * w));
     char* in_tile = tiles;
@@ -162,8 +175,9 @@ class Scan {
       char* out = block.data[1] + p * out_.along * out_.elem;
       if (!direct_in) load(in, count, w, in_.along, in_.across, in_tile, spare);
       int64_t* index_at = index_ ? reinterpret_cast<int64_t*>(block.data[2]) + p * index_->along : nullptr;
-      kernel_.across(direct_in ? in : in_tile, direct_in ? in_.along : w, direct_out ? out : out_tile, direct_out ? out_.along : w,
-                     !index_ || direct_index ? index_at : index_tile, direct_index ? (index_ ? index_->along : 0) : w, p, count, w, carry);
+      kernel_.across(direct_in ? in : in_tile, direct_in ? in_.along : w, direct_out ? out : out_tile,
+                     direct_out ? out_.along : w, !index_ || direct_index ? index_at : index_tile,
+                     direct_index ? (index_ ? index_->along : 0) : w, p, count, w, carry);
       if (!direct_out) store(out_tile, count, w, out_.along, out_.across, out, spare);
       if (!direct_index) copy_block({index_at, index_tile, count, w, index_->along, index_->across, w, 1}, 8, false);
     }
@@ -188,8 +202,12 @@ void run_scan(ScanOp op, const Tensor& self, int64_t dim, const Tensor& values, 
 }
 
 void cumsum_cpu(const Tensor& self, int64_t dim, const Tensor& out) { run_scan(ScanOp::Sum, self, dim, out, nullptr); }
-void cumprod_cpu(const Tensor& self, int64_t dim, const Tensor& out) { run_scan(ScanOp::Prod, self, dim, out, nullptr); }
-void logcumsumexp_cpu(const Tensor& self, int64_t dim, const Tensor& out) { run_scan(ScanOp::LogSumExp, self, dim, out, nullptr); }
+void cumprod_cpu(const Tensor& self, int64_t dim, const Tensor& out) {
+  run_scan(ScanOp::Prod, self, dim, out, nullptr);
+}
+void logcumsumexp_cpu(const Tensor& self, int64_t dim, const Tensor& out) {
+  run_scan(ScanOp::LogSumExp, self, dim, out, nullptr);
+}
 void cummax_cpu(const Tensor& self, int64_t dim, const Tensor& values, const Tensor& indices) {
   run_scan(ScanOp::Max, self, dim, values, &indices);
 }

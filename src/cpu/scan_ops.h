@@ -26,8 +26,8 @@ struct ScanKernel {
   // Entries [first, first + n) of one row. `indices` is nullptr but for Max and Min. At first = 0 the carry is set up.
   void (*along)(const void* in, void* out, int64_t* indices, int64_t first, int64_t n, ScanCarry* carry);
   // Entries [first, first + n) of `width` rows that lie side by side: entry i of the rows begins at in + i * in_stride.
-  void (*across)(const void* in, int64_t in_stride, void* out, int64_t out_stride, int64_t* indices, int64_t index_stride, int64_t first,
-                 int64_t n, int64_t width, void* carry);
+  void (*across)(const void* in, int64_t in_stride, void* out, int64_t out_stride, int64_t* indices,
+                 int64_t index_stride, int64_t first, int64_t n, int64_t width, void* carry);
 };
 
 // nullptr where there is none.

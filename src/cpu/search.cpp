@@ -87,7 +87,8 @@ void search_group(const At& at, int64_t n, const T* values, int64_t count, int64
 }
 
 template <class T>
-void search_chunk(const T* sequence, const int64_t* sorter, int64_t n, bool right, const T* values, int64_t count, int64_t* places) {
+void search_chunk(const T* sequence, const int64_t* sorter, int64_t n, bool right, const T* values, int64_t count,
+                  int64_t* places) {
   const auto plain = [sequence](int64_t i) { return sequence[i]; };
   const auto sorted = [sequence, sorter](int64_t i) { return sequence[sorter[i]]; };
   if (sorter) {
@@ -101,7 +102,8 @@ void search_chunk(const T* sequence, const int64_t* sorter, int64_t n, bool righ
 }
 
 // All contiguous. `sequence` is one row, or as many rows as `values` has; `out` is int64 or int32.
-void searchsorted_cpu(const Tensor& sequence, const Tensor& values, const Tensor* sorter, bool right, const Tensor& out) {
+void searchsorted_cpu(const Tensor& sequence, const Tensor& values, const Tensor* sorter, bool right,
+                      const Tensor& out) {
   const int64_t total = values.impl()->numel;
   if (total == 0) return;
   const ScalarType t = sequence.impl()->dtype;
@@ -121,7 +123,8 @@ void searchsorted_cpu(const Tensor& sequence, const Tensor& values, const Tensor
         const int64_t count = std::min({kChunk, end - i, (r + 1) * row - i});
         const T* v = in_compute_type<T>(values.impl()->data() + i * elem, t, count, buffer);
         int64_t* wide = reinterpret_cast<int64_t*>(out.impl()->data()) + i;
-        search_chunk(entries.data() + r * n, order ? order + r * n : nullptr, n, right, v, count, narrow ? places : wide);
+        search_chunk(entries.data() + r * n, order ? order + r * n : nullptr, n, right, v, count,
+                     narrow ? places : wide);
         if (narrow) {
           int32_t* to = reinterpret_cast<int32_t*>(out.impl()->data()) + i;
           for (int64_t j = 0; j < count; ++j) to[j] = static_cast<int32_t>(places[j]);
@@ -160,7 +163,8 @@ void bincount_cpu(const Tensor& self, const Tensor* weights, int64_t minlength, 
   const int64_t n = self.impl()->numel;
   const int64_t* x = reinterpret_cast<const int64_t*>(self.impl()->data());
   const auto [low, high] = std::minmax_element(x, x + n);
-  FACULA_CHECK(*low >= 0, ValueError, "bincount: only supports 1-d non-negative integral inputs, but the smallest entry is ", *low);
+  FACULA_CHECK(*low >= 0, ValueError,
+               "bincount: only supports 1-d non-negative integral inputs, but the smallest entry is ", *low);
   const int64_t bins = std::max(*high + 1, minlength);
   const Tensor out = make(bins);
   if (weights) {

@@ -45,23 +45,24 @@ void sort_strided_rows(const RowWalk& walk, ScalarType t, bool descending) {
   const size_t value_bytes = round_up_64(static_cast<size_t>(block_rows * n * walk.elem[0]));
   const size_t index_bytes = round_up_64(static_cast<size_t>(block_rows * n) * sizeof(int64_t));
   const size_t row_bytes = static_cast<size_t>(n * walk.elem[0]);
-  parallel_for(0, walk.block_count(block_rows), std::max<int64_t>(1, 8192 / (n * block_rows)), [&](int64_t begin, int64_t end) {
-    Scratch scratch(2 * value_bytes + index_bytes + sort_row_bytes(t, n));
-    char* in = scratch.data();
-    char* values = in + value_bytes;
-    int64_t* indices = scratch.as<int64_t>(2 * value_bytes);
-    char* work = scratch.data() + 2 * value_bytes + index_bytes;
-    for (int64_t b = begin; b < end; ++b) {
-      const RowBlock block = row_block(walk, block_rows, b);
-      gather_rows(walk, block, 0, in);
-      for (int64_t r = 0; r < block.rows; ++r) {
-        const size_t at = static_cast<size_t>(r) * row_bytes;
-        sort_row(t, in + at, n, descending, n, work, values + at, indices + r * n);
-      }
-      scatter_rows(walk, block, 1, values);
-      scatter_rows(walk, block, 2, indices);
-    }
-  });
+  parallel_for(0, walk.block_count(block_rows), std::max<int64_t>(1, 8192 / (n * block_rows)),
+               [&](int64_t begin, int64_t end) {
+                 Scratch scratch(2 * value_bytes + index_bytes + sort_row_bytes(t, n));
+                 char* in = scratch.data();
+                 char* values = in + value_bytes;
+                 int64_t* indices = scratch.as<int64_t>(2 * value_bytes);
+                 char* work = scratch.data() + 2 * value_bytes + index_bytes;
+                 for (int64_t b = begin; b < end; ++b) {
+                   const RowBlock block = row_block(walk, block_rows, b);
+                   gather_rows(walk, block, 0, in);
+                   for (int64_t r = 0; r < block.rows; ++r) {
+                     const size_t at = static_cast<size_t>(r) * row_bytes;
+                     sort_row(t, in + at, n, descending, n, work, values + at, indices + r * n);
+                   }
+                   scatter_rows(walk, block, 1, values);
+                   scatter_rows(walk, block, 2, indices);
+                 }
+               });
 }
 
 void sort_cpu(const Tensor& self, int64_t dim, bool descending, const Tensor& values, const Tensor& indices) {
@@ -69,13 +70,15 @@ void sort_cpu(const Tensor& self, int64_t dim, bool descending, const Tensor& va
   const RowWalk walk({&self, &values, &indices}, dim);
   const ScalarType t = self.impl()->dtype;
   const int64_t n = walk.length[0];
-  if (n >= kLongRow && walk.rows < get_num_threads() && !in_parallel_region()) return sort_long_rows(walk, t, descending);
+  if (n >= kLongRow && walk.rows < get_num_threads() && !in_parallel_region())
+    return sort_long_rows(walk, t, descending);
   if (!walk.rows_contiguous()) return sort_strided_rows(walk, t, descending);
   parallel_for(0, walk.rows, std::max<int64_t>(1, 8192 / n), [&](int64_t begin, int64_t end) {
     Scratch scratch(sort_row_bytes(t, n));
     for (int64_t r = begin; r < end; ++r) {
       const RowBlock block = row_block(walk, 1, r);
-      sort_row(t, block.data[0], n, descending, n, scratch.data(), block.data[1], reinterpret_cast<int64_t*>(block.data[2]));
+      sort_row(t, block.data[0], n, descending, n, scratch.data(), block.data[1],
+               reinterpret_cast<int64_t*>(block.data[2]));
     }
   });
 }

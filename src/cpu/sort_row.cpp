@@ -142,7 +142,8 @@ size_t row_bytes(int64_t n) {
 }
 
 template <class K>
-void sort_typed(ScalarType t, const void* src, int64_t n, bool descending, int64_t keep, void* work, void* values, int64_t* indices) {
+void sort_typed(ScalarType t, const void* src, int64_t n, bool descending, int64_t keep, void* work, void* values,
+                int64_t* indices) {
   const size_t elem = elementSize(t);
   const size_t part = round_up_64(static_cast<size_t>(n) * sizeof(uint64_t));
   uint64_t* a = static_cast<uint64_t*>(work);
@@ -175,7 +176,8 @@ void sort_typed(ScalarType t, const void* src, int64_t n, bool descending, int64
 }
 
 template <class K>
-void sort_by_comparison(ScalarType t, const void* src, int64_t n, bool descending, int64_t keep, void* values, int64_t* indices) {
+void sort_by_comparison(ScalarType t, const void* src, int64_t n, bool descending, int64_t keep, void* values,
+                        int64_t* indices) {
   const size_t elem = elementSize(t);
   const size_t part = round_up_64(static_cast<size_t>(n) * sizeof(int64_t));
   Scratch scratch(part + static_cast<size_t>(n) * sizeof(K));
@@ -192,7 +194,8 @@ void sort_by_comparison(ScalarType t, const void* src, int64_t n, bool descendin
 }
 
 // One radix pass over a long row: every thread counts its part, and writes it to where its share of each bucket begins.
-void radix_pass_parallel(const uint64_t* a, uint64_t* b, int64_t n, int shift, int width, int threads, uint32_t* counts) {
+void radix_pass_parallel(const uint64_t* a, uint64_t* b, int64_t n, int shift, int width, int threads,
+                         uint32_t* counts) {
   const uint32_t buckets = 1u << width, mask = buckets - 1;
   const auto part = [&](int t) { return n * t / threads; };
   parallel_threads(threads, [&](int t) {
@@ -213,7 +216,8 @@ void radix_pass_parallel(const uint64_t* a, uint64_t* b, int64_t n, int shift, i
 }
 
 template <class K>
-void sort_parallel(ScalarType t, const void* src, int64_t n, bool descending, int64_t keep, void* values, int64_t* indices) {
+void sort_parallel(ScalarType t, const void* src, int64_t n, bool descending, int64_t keep, void* values,
+                   int64_t* indices) {
   const size_t elem = elementSize(t);
   const size_t part = round_up_64(static_cast<size_t>(n) * sizeof(uint64_t));
   Scratch scratch(row_bytes<K>(n));
@@ -225,7 +229,8 @@ void sort_parallel(ScalarType t, const void* src, int64_t n, bool descending, in
   KeyRange<K> ranges[64];
   parallel_threads(threads, [&](int thread) {
     const int64_t begin = split(n, thread), end = split(n, thread + 1);
-    load_keys(t, static_cast<const char*>(src) + static_cast<size_t>(begin) * elem, end - begin, descending, keys + begin);
+    load_keys(t, static_cast<const char*>(src) + static_cast<size_t>(begin) * elem, end - begin, descending,
+              keys + begin);
     ranges[thread] = key_range(keys + begin, end - begin);
   });
   for (int thread = 1; thread < threads; ++thread) {
@@ -259,27 +264,33 @@ void sort_parallel(ScalarType t, const void* src, int64_t n, bool descending, in
   }
   parallel_threads(threads, [&](int thread) {
     const int64_t begin = split(keep, thread), end = split(keep, thread + 1);
-    gather_sorted(a + begin, end - begin, src, static_cast<char*>(values) + static_cast<size_t>(begin) * elem, indices + begin, elem);
+    gather_sorted(a + begin, end - begin, src, static_cast<char*>(values) + static_cast<size_t>(begin) * elem,
+                  indices + begin, elem);
   });
 }
 
 }  // namespace
 
-size_t sort_row_bytes(ScalarType t, int64_t n) { return has_wide_keys(t) ? row_bytes<uint64_t>(n) : row_bytes<uint32_t>(n); }
+size_t sort_row_bytes(ScalarType t, int64_t n) {
+  return has_wide_keys(t) ? row_bytes<uint64_t>(n) : row_bytes<uint32_t>(n);
+}
 
-void sort_row(ScalarType t, const void* src, int64_t n, bool descending, int64_t keep, void* work, void* values, int64_t* indices) {
+void sort_row(ScalarType t, const void* src, int64_t n, bool descending, int64_t keep, void* work, void* values,
+              int64_t* indices) {
   if (n > kMaxPackedRow - 1) return sort_row_by_comparison(t, src, n, descending, keep, values, indices);
   if (has_wide_keys(t)) return sort_typed<uint64_t>(t, src, n, descending, keep, work, values, indices);
   sort_typed<uint32_t>(t, src, n, descending, keep, work, values, indices);
 }
 
-void sort_row_parallel(ScalarType t, const void* src, int64_t n, bool descending, int64_t keep, void* values, int64_t* indices) {
+void sort_row_parallel(ScalarType t, const void* src, int64_t n, bool descending, int64_t keep, void* values,
+                       int64_t* indices) {
   if (n > kMaxPackedRow - 1) return sort_row_by_comparison(t, src, n, descending, keep, values, indices);
   if (has_wide_keys(t)) return sort_parallel<uint64_t>(t, src, n, descending, keep, values, indices);
   sort_parallel<uint32_t>(t, src, n, descending, keep, values, indices);
 }
 
-void sort_row_by_comparison(ScalarType t, const void* src, int64_t n, bool descending, int64_t keep, void* values, int64_t* indices) {
+void sort_row_by_comparison(ScalarType t, const void* src, int64_t n, bool descending, int64_t keep, void* values,
+                            int64_t* indices) {
   if (has_wide_keys(t)) return sort_by_comparison<uint64_t>(t, src, n, descending, keep, values, indices);
   sort_by_comparison<uint32_t>(t, src, n, descending, keep, values, indices);
 }

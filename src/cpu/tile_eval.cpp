@@ -71,7 +71,9 @@ TilePlan::TilePlan(const Program& program) {
   // Buffers: constants keep theirs, the others give theirs back after the last step that reads them.
   std::vector<size_t> last_use(values.size(), 0);
   size_t total_steps = prologue.size() + epilogue.size();
-  auto step_at = [&](size_t k) -> const TileStep& { return k < prologue.size() ? prologue[k] : epilogue[k - prologue.size()]; };
+  auto step_at = [&](size_t k) -> const TileStep& {
+    return k < prologue.size() ? prologue[k] : epilogue[k - prologue.size()];
+  };
   for (size_t k = 0; k < total_steps; ++k)
     for (uint16_t operand : step_at(k).operands)
       if (operand != kNoValue) last_use[operand] = k + 1;
@@ -111,10 +113,11 @@ TilePlan::TilePlan(const Program& program) {
   slot_bytes = (static_cast<size_t>(tile_elements) * widest + 63) / 64 * 64;
   grain = std::max<int64_t>(2048, 32768 / std::max<int64_t>(cost, 1));
 
-  single = program.reduction() == ReduceOp::None && prologue.size() == 1 && program.stores().size() == 1 &&
-           prologue[0].fn && program.stores()[0].value == prologue[0].result &&
-           compute_type(program.stores()[0].dtype) == types[prologue[0].result] && !store_fn(program.stores()[0].dtype) &&
-           std::none_of(program.loads().begin(), program.loads().end(), [](ScalarType t) { return load_fn(t) != nullptr; });
+  single =
+      program.reduction() == ReduceOp::None && prologue.size() == 1 && program.stores().size() == 1 && prologue[0].fn &&
+      program.stores()[0].value == prologue[0].result &&
+      compute_type(program.stores()[0].dtype) == types[prologue[0].result] && !store_fn(program.stores()[0].dtype) &&
+      std::none_of(program.loads().begin(), program.loads().end(), [](ScalarType t) { return load_fn(t) != nullptr; });
 }
 
 TileEval::TileEval(const CpuProgram& program, const ParamValue* params, int64_t elements)
@@ -170,7 +173,8 @@ void TileEval::bind_load(size_t i, const void* data, int64_t row_stride, int64_t
     // Rows of a tile that lie apart, or one element a row for an operation that takes such a second operand.
     const TileStep& step = plan_.prologue[0];
     bool constant = col_stride == 0 && step.fn_constant && step.operands[1] == v && step.operands[0] != v;
-    if (col_stride == 1 || constant) {
+    // A row that repeats is better laid out once for many tiles, below.
+    if ((col_stride == 1 && row_stride != 0) || constant) {
       by_rows_ = true;
       constant_rows_ |= constant;
       row_bytes_[i] = row_stride * static_cast<int64_t>(elementSize(dtype));
@@ -191,13 +195,17 @@ void TileEval::bind_load(size_t i, const void* data, int64_t row_stride, int64_t
   else load_block(data, dtype, rows_, cols_, row_stride, col_stride, buffer);
 }
 
+void TileEval::forget_overwritten(const TileStep& step) {
+  for (size_t i = 0; i < std::min(kRemembered, plan_.load_values.size()); ++i)
+    if (pointers_[step.result] == slot(plan_.load_values[i])) loaded_[i].data = nullptr;
+}
+
 void TileEval::run(const std::vector<TileStep>& steps, int64_t count) {
   auto at = [&](uint16_t v) -> const void* { return v == kNoValue ? nullptr : pointers_[v]; };
   for (const TileStep& s : steps) {
-    // A result that takes over the buffer of a load ends what that buffer held.
-    for (size_t i = 0; i < std::min(kRemembered, plan_.load_values.size()); ++i)
-      if (pointers_[s.result] == slot(plan_.load_values[i])) loaded_[i].data = nullptr;
-    if (s.fn) s.fn(at(s.operands[0]), at(s.operands[1]), at(s.operands[2]), pointers_[s.result], static_cast<size_t>(count));
+    forget_overwritten(s);
+    if (s.fn)
+      s.fn(at(s.operands[0]), at(s.operands[1]), at(s.operands[2]), pointers_[s.result], static_cast<size_t>(count));
     else s.cast(at(s.operands[0]), pointers_[s.result], static_cast<size_t>(count));
   }
 }
@@ -205,6 +213,7 @@ void TileEval::run(const std::vector<TileStep>& steps, int64_t count) {
 void TileEval::run_prologue() {
   if (!by_rows_) return run(plan_.prologue, count_);
   const TileStep& s = plan_.prologue[0];
+  forget_overwritten(s);
   const char* in[3] = {};
   int64_t in_bytes[3] = {};
   for (int k = 0; k < 3; ++k) {
@@ -216,9 +225,14 @@ void TileEval::run_prologue() {
   }
   char* out = pointers_[s.result];
   auto out_bytes = cols_ * static_cast<int64_t>(ctype_size(plan_.types[s.result]));
-  cpu::TileFn fn = constant_rows_ ? s.fn_constant : s.fn;
+  auto cols = static_cast<size_t>(cols_);
+  if (constant_rows_) {
+    for (int64_t r = 0; r < rows_; ++r)
+      s.fn_constant(in[0] + r * in_bytes[0], in[1] + r * in_bytes[1], nullptr, out + r * out_bytes, cols);
+    return;
+  }
   for (int64_t r = 0; r < rows_; ++r) {
-    fn(in[0], in[1], in[2], out, static_cast<size_t>(cols_));
+    s.fn(in[0], in[1], in[2], out, cols);
     for (int k = 0; k < 3; ++k)
       if (in[k]) in[k] += in_bytes[k];
     out += out_bytes;
@@ -258,7 +272,9 @@ void TileEval::store(uint16_t id, ScalarType dtype, void* data, int64_t rows, in
       int64_t n = std::min<int64_t>(512, cols - c);
       convert(source + static_cast<size_t>(r * cols + c) * ctype_size(type), room, static_cast<size_t>(n));
       char* target = static_cast<char*>(data) + (r * row_stride + c * col_stride) * static_cast<int64_t>(width);
-      for (int64_t k = 0; k < n; ++k) std::memcpy(target + k * col_stride * static_cast<int64_t>(width), room + static_cast<size_t>(k) * width, width);
+      for (int64_t k = 0; k < n; ++k)
+        std::memcpy(target + k * col_stride * static_cast<int64_t>(width), room + static_cast<size_t>(k) * width,
+                    width);
     }
 }
 

@@ -15,7 +15,7 @@ inline constexpr uint16_t kNoValue = UINT16_MAX;
 
 struct TileStep {
   cpu::TileFn fn = nullptr;
-  ConvertFn cast = nullptr;  // set instead of fn for a cast
+  ConvertFn cast = nullptr;           // set instead of fn for a cast
   cpu::TileFn fn_constant = nullptr;  // for a second operand that is one element a row, where there is such a function
   uint16_t operands[3] = {kNoValue, kNoValue, kNoValue};
   uint16_t result = kNoValue;
@@ -30,10 +30,10 @@ struct TilePlan {
   std::vector<CType> types;                         // by value id
   std::vector<uint16_t> slots;                      // buffer of each value; loads use theirs only when not in place
   size_t slot_count = 0;
-  size_t slot_bytes = 0;                            // one buffer: tile_elements of the widest type
+  size_t slot_bytes = 0;  // one buffer: tile_elements of the widest type
   int64_t tile_elements = 0;
-  int64_t grain = 0;                                // elements worth handing to a thread
-  bool single = false;                              // one operation, every array in its compute type: no buffers needed
+  int64_t grain = 0;    // elements worth handing to a thread
+  bool single = false;  // one operation, every array in its compute type: no buffers needed
 };
 
 // The evaluator of one thread. Its buffers come from memory that the thread keeps.
@@ -62,10 +62,13 @@ class TileEval {
 
   const void* value(uint16_t id) const { return pointers_[id]; }
   // Writes value `id` of this tile to memory of `dtype`, rounding once.
-  void store(uint16_t id, ScalarType dtype, void* data, int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride);
+  void store(uint16_t id, ScalarType dtype, void* data, int64_t rows, int64_t cols, int64_t row_stride,
+             int64_t col_stride);
 
  private:
   void run(const std::vector<TileStep>& steps, int64_t count);
+  // A result that takes over the buffer of a load ends what that buffer held.
+  void forget_overwritten(const TileStep& step);
   char* slot(uint16_t id) const { return buffer_ + plan_.slots[id] * plan_.slot_bytes; }
 
   // What a load's buffer holds, so that a block which is the same for many tiles (a broadcast row) is loaded once.

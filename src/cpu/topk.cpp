@@ -93,7 +93,8 @@ class BestOf {
 };
 
 template <class K>
-void write_entries(const std::vector<Entry<K>>& entries, const char* src, int64_t elem, char* values, int64_t* indices) {
+void write_entries(const std::vector<Entry<K>>& entries, const char* src, int64_t elem, char* values,
+                   int64_t* indices) {
   for (size_t j = 0; j < entries.size(); ++j) {
     std::memcpy(values + static_cast<int64_t>(j) * elem, src + entries[j].index * elem, static_cast<size_t>(elem));
     indices[j] = entries[j].index;
@@ -102,7 +103,8 @@ void write_entries(const std::vector<Entry<K>>& entries, const char* src, int64_
 
 // Few rows, each long: threads see parts of one row.
 template <class K>
-void select_long_row(ScalarType t, const char* src, int64_t n, int64_t k, bool largest, char* values, int64_t* indices) {
+void select_long_row(ScalarType t, const char* src, int64_t n, int64_t k, bool largest, char* values,
+                     int64_t* indices) {
   const int64_t elem = static_cast<int64_t>(elementSize(t));
   const int threads = static_cast<int>(std::min<int64_t>(get_num_threads(), n / (2 * k) + 1));
   std::vector<BestOf<K>> parts(static_cast<size_t>(threads), BestOf<K>(k));
@@ -144,7 +146,8 @@ void for_rows(const RowWalk& walk, const RowPlan& plan, int64_t begin, int64_t e
     int64_t* indices = reinterpret_cast<int64_t*>(values + plan.value_bytes);
     gather_rows(walk, block, 0, input);
     for (int64_t r = 0; r < block.rows; ++r) {
-      f(input + r * walk.length[0] * walk.elem[0], values + r * walk.length[1] * walk.elem[1], indices + r * walk.length[2]);
+      f(input + r * walk.length[0] * walk.elem[0], values + r * walk.length[1] * walk.elem[1],
+        indices + r * walk.length[2]);
     }
     scatter_rows(walk, block, 1, values);
     scatter_rows(walk, block, 2, indices);
@@ -235,18 +238,19 @@ template <class K>
 void kthvalue_typed(const RowWalk& walk, ScalarType t, int64_t k) {
   const int64_t n = walk.length[0], elem = walk.elem[0];
   const RowPlan plan(walk);
-  parallel_for(0, walk.block_count(plan.block_rows), std::max<int64_t>(1, 8192 / (n * plan.block_rows)), [&](int64_t begin, int64_t end) {
-    // One place more: compaction writes a key before it knows whether to keep it.
-    const size_t part = round_up_64((static_cast<size_t>(n) + 1) * sizeof(K));
-    Scratch scratch(2 * part);
-    K* keys = scratch.as<K>();
-    for_rows(walk, plan, begin, end, [&](const char* src, char* values, int64_t* indices) {
-      load_keys(t, src, n, false, keys);
-      const int64_t at = select_rank(keys, n, k - 1, scratch.as<K>(part));
-      std::memcpy(values, src + at * elem, static_cast<size_t>(elem));
-      *indices = at;
-    });
-  });
+  parallel_for(0, walk.block_count(plan.block_rows), std::max<int64_t>(1, 8192 / (n * plan.block_rows)),
+               [&](int64_t begin, int64_t end) {
+                 // One place more: compaction writes a key before it knows whether to keep it.
+                 const size_t part = round_up_64((static_cast<size_t>(n) + 1) * sizeof(K));
+                 Scratch scratch(2 * part);
+                 K* keys = scratch.as<K>();
+                 for_rows(walk, plan, begin, end, [&](const char* src, char* values, int64_t* indices) {
+                   load_keys(t, src, n, false, keys);
+                   const int64_t at = select_rank(keys, n, k - 1, scratch.as<K>(part));
+                   std::memcpy(values, src + at * elem, static_cast<size_t>(elem));
+                   *indices = at;
+                 });
+               });
 }
 
 // `values` and `indices` keep the dim with size 1.

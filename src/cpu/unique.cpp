@@ -77,9 +77,12 @@ EqualFn equal_fn(ScalarType t) {
     case ScalarType::BFloat16: return &slices_equal<BFloat16>;
     case ScalarType::Float8_e5m2: return &slices_equal<Float8_e5m2>;
     case ScalarType::Float8_e4m3fn: return &slices_equal<Float8_e4m3fn>;
-    case ScalarType::ComplexFloat: return [](const char* a, const char* b, int64_t m) { return slices_equal<float>(a, b, 2 * m); };
-    case ScalarType::ComplexDouble: return [](const char* a, const char* b, int64_t m) { return slices_equal<double>(a, b, 2 * m); };
-    case ScalarType::ComplexHalf: return [](const char* a, const char* b, int64_t m) { return slices_equal<Half>(a, b, 2 * m); };
+    case ScalarType::ComplexFloat:
+      return [](const char* a, const char* b, int64_t m) { return slices_equal<float>(a, b, 2 * m); };
+    case ScalarType::ComplexDouble:
+      return [](const char* a, const char* b, int64_t m) { return slices_equal<double>(a, b, 2 * m); };
+    case ScalarType::ComplexHalf:
+      return [](const char* a, const char* b, int64_t m) { return slices_equal<Half>(a, b, 2 * m); };
     default: break;
   }
   switch (elementSize(t)) {
@@ -119,7 +122,8 @@ void find_runs_cpu(const Tensor& items, const Tensor* order, const Tensor* inver
       if (count && run >= 0) count[run] = i - start;
       ++run;
       start = i;
-      if (row_bytes > 0) std::memcpy(value + run * row_bytes, in->data() + i * row_bytes, static_cast<size_t>(row_bytes));
+      if (row_bytes > 0)
+        std::memcpy(value + run * row_bytes, in->data() + i * row_bytes, static_cast<size_t>(row_bytes));
     }
     if (places) places[numbers ? numbers[i] : i] = run;
     if (count && i + 1 == n) count[run] = n - start;

@@ -17,15 +17,15 @@ void check_alpha(const Scalar& alpha, ScalarType common, const char* op) {
                ": Boolean alpha only supported for Boolean results");
 }
 
-Tensor with_alpha(ScalarOp plain, ScalarOp scaled, const Operand& a, const Operand& b, const Scalar& alpha, const Out& out,
-                  const char* op) {
+Tensor with_alpha(ScalarOp plain, ScalarOp scaled, const Operand& a, const Operand& b, const Scalar& alpha,
+                  const Out& out, const char* op) {
   if (alpha.equal_int(1)) return pointwise(plain, {a, b}, out, op);
   Operand both[] = {a, b};
   ScalarType common = result_type(both, op);
   check_alpha(alpha, common, op);
   // alpha has the results's kind, so that it takes no part in promotion.
-  Scalar typed = isComplexType(common)    ? Scalar(alpha.toComplexDouble())
-                 : isFloatingType(common) ? Scalar(alpha.toDouble())
+  Scalar typed = isComplexType(common)        ? Scalar(alpha.toComplexDouble())
+                 : isFloatingType(common)     ? Scalar(alpha.toDouble())
                  : common == ScalarType::Bool ? Scalar(alpha.toBool())
                                               : Scalar(alpha.toLong());
   return pointwise(scaled, {a, b, typed}, out, op);
@@ -36,7 +36,12 @@ void refuse_bool(const Operand& a, const Operand& b, const char* op) {
     return o.is_tensor() ? o.tensor().scalar_type() == ScalarType::Bool : o.scalar().isBoolean();
   };
   FACULA_CHECK(!(is_bool(a) && is_bool(b)), DTypeError, op,
-               ": Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead");
+               ": Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
+               "`logical_xor()` operator instead");
+  FACULA_CHECK(!is_bool(a) && !is_bool(b), DTypeError, op,
+               ": Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a "
+               "mask, use the "
+               "`~` or `logical_not()` operator instead");
 }
 
 ScalarOp division(std::optional<std::string_view> mode) {
@@ -89,10 +94,13 @@ Tensor pow(const Tensor& self, const Scalar& exponent, const Out& out) {
                "pow: Integers to negative integer powers are not allowed (exponent ", exponent.str(),
                "). Convert the tensor to a floating-point dtype first");
   // The exponents that people write most are exact as products.
-  bool keeps_dtype = !exponent.isComplex() && (isFloatingType(t) || exponent.isIntegral(false)) && t != ScalarType::Bool;
+  bool keeps_dtype =
+      !exponent.isComplex() && (isFloatingType(t) || exponent.isIntegral(false)) && t != ScalarType::Bool;
   if (keeps_dtype && exponent.equal_int(2)) return pointwise(ScalarOp::square, {self}, out, "pow");
-  if (keeps_dtype && exponent.equal_int(1) && !isFloatingType(t)) return pointwise(ScalarOp::positive, {self}, out, "pow");
-  if (isFloatingType(t) && exponent.isFloatingPoint() && exponent.toDouble() == 0.5) return pointwise(ScalarOp::sqrt, {self}, out, "pow");
+  if (keeps_dtype && exponent.equal_int(1) && !isFloatingType(t))
+    return pointwise(ScalarOp::positive, {self}, out, "pow");
+  if (isFloatingType(t) && exponent.isFloatingPoint() && exponent.toDouble() == 0.5)
+    return pointwise(ScalarOp::sqrt, {self}, out, "pow");
   return pointwise(ScalarOp::pow, {self, exponent}, out);
 }
 
@@ -134,9 +142,11 @@ std::vector<Tensor> where(const Tensor& condition) {
 Tensor isclose(const Tensor& self, const Tensor& other, double rtol, double atol, bool equal_nan) {
   FACULA_CHECK(self.scalar_type() == other.scalar_type(), DTypeError, "isclose: ", toString(self.scalar_type()),
                " did not match ", toString(other.scalar_type()), "; convert one of them with .to(dtype)");
-  FACULA_CHECK(rtol >= 0 && atol >= 0, ValueError, "isclose: rtol and atol must be non-negative, got ", rtol, " and ", atol);
+  FACULA_CHECK(rtol >= 0 && atol >= 0, ValueError, "isclose: rtol and atol must be non-negative, got ", rtol, " and ",
+               atol);
   Tensor close = self.eq(other);
-  if (equal_nan && (self.is_floating_point() || self.is_complex())) close = close.logical_or(self.isnan().logical_and(other.isnan()));
+  if (equal_nan && (self.is_floating_point() || self.is_complex()))
+    close = close.logical_or(self.isnan().logical_and(other.isnan()));
   if (rtol == 0 && atol == 0) return close;
   // Integers are compared as doubles, so that the allowed error can be a fraction.
   bool integral = isIntegralType(self.scalar_type(), true);
@@ -147,14 +157,14 @@ Tensor isclose(const Tensor& self, const Tensor& other, double rtol, double atol
 
 void fill_(Tensor& self, const Scalar& value) {
   check_no_internal_overlap(self, "fill_");
-  FACULA_CHECK(self.is_complex() || !value.isComplex(), DTypeError, "fill_: value ", value.str(), " cannot be converted to type ",
-               toString(self.scalar_type()), " without losing its imaginary part");
+  FACULA_CHECK(self.is_complex() || !value.isComplex(), DTypeError, "fill_: value ", value.str(),
+               " cannot be converted to type ", toString(self.scalar_type()), " without losing its imaginary part");
   fill_values(self, value);
   self.impl()->storage->bump_version();
 }
 void fill_(Tensor& self, const Tensor& value) {
-  FACULA_CHECK(value.dim() == 0, ShapeError, "fill_: only supports 0-dimension value tensor but got tensor with ", value.dim(),
-               " dimensions; use copy_ to broadcast");
+  FACULA_CHECK(value.dim() == 0, ShapeError, "fill_: only supports 0-dimension value tensor but got tensor with ",
+               value.dim(), " dimensions; use copy_ to broadcast");
   if (value.is_meta()) return self.impl()->storage->bump_version();
   meaning::fill_(self, value.item());
 }

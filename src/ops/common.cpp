@@ -20,12 +20,14 @@ void copy_values(const Tensor& target, const Tensor& source) {
                         static_cast<int>(t->dim()), elementSize(t->dtype));
   }
   ConvertFn direct = convert_fn(s->dtype, t->dtype);
-  bool alike = t->numel == 1 || (t->contiguous && s->contiguous) ||
-               (IntArrayRef(t->strides) == IntArrayRef(s->strides) && is_non_overlapping_and_dense(t->sizes, t->strides));
+  bool alike =
+      t->numel == 1 || (t->contiguous && s->contiguous) ||
+      (IntArrayRef(t->strides) == IntArrayRef(s->strides) && is_non_overlapping_and_dense(t->sizes, t->strides));
   if (direct && alike) {
     size_t from = elementSize(s->dtype), to = elementSize(t->dtype);
     parallel_for(0, t->numel, 32768, [&](int64_t b, int64_t e) {
-      direct(s->data() + static_cast<size_t>(b) * from, t->data() + static_cast<size_t>(b) * to, static_cast<size_t>(e - b));
+      direct(s->data() + static_cast<size_t>(b) * from, t->data() + static_cast<size_t>(b) * to,
+             static_cast<size_t>(e - b));
     });
     return;
   }
@@ -38,15 +40,16 @@ void fill_values(const Tensor& target, const Scalar& value) {
   const TensorImpl* t = target.impl();
   if (t->numel == 0 || t->device.is_meta()) return;
   // The number in the target's dtype, by the same conversions as everywhere.
-  CType type = value.isComplex()          ? CType::C128
-               : value.isFloatingPoint()  ? CType::F64
+  CType type = value.isComplex()                  ? CType::C128
+               : value.isFloatingPoint()          ? CType::F64
                : value.tag() == Scalar::Tag::UInt ? CType::U64
-               : value.isBoolean()        ? CType::B8
-                                          : CType::I64;
+               : value.isBoolean()                ? CType::B8
+                                                  : CType::I64;
   ParamValue wide = param_value(value, type);
   alignas(16) char element[16];
   cast_store_fn(type, t->dtype)(&wide, element, 1);
-  fill_strided(t->data(), t->strides.data(), t->sizes.data(), static_cast<int>(t->dim()), element, elementSize(t->dtype));
+  fill_strided(t->data(), t->strides.data(), t->sizes.data(), static_cast<int>(t->dim()), element,
+               elementSize(t->dtype));
 }
 
 Tensor as_contiguous(const Tensor& t) {
@@ -60,8 +63,9 @@ Tensor as_contiguous(const Tensor& t) {
 Tensor as_dtype(const Tensor& t, ScalarType dtype) {
   const TensorImpl* i = t.impl();
   if (i->dtype == dtype) return t;
-  Tensor copy = i->contiguous ? new_tensor(i->sizes, dtype, i->device, "to")
-                              : new_tensor_strided(i->sizes, preserved_strides(i->sizes, i->strides), dtype, i->device, "to");
+  Tensor copy = i->contiguous
+                    ? new_tensor(i->sizes, dtype, i->device, "to")
+                    : new_tensor_strided(i->sizes, preserved_strides(i->sizes, i->strides), dtype, i->device, "to");
   copy_values(copy, t);
   return copy;
 }

@@ -54,7 +54,8 @@ Parsed parse(std::string_view equation) {
   std::string_view left = equation.substr(0, arrow);
   for (size_t start = 0;;) {
     size_t comma = left.find(',', start);
-    p.inputs.push_back(parse_term(left.substr(start, comma == std::string_view::npos ? comma : comma - start), equation));
+    p.inputs.push_back(
+        parse_term(left.substr(start, comma == std::string_view::npos ? comma : comma - start), equation));
     if (comma == std::string_view::npos) break;
     start = comma + 1;
   }
@@ -95,7 +96,7 @@ void sum_unneeded(Term& term, const std::vector<int>& needed) {
     else dims.push_back(static_cast<int64_t>(d));
   }
   if (dims.empty()) return;
-  term.tensor = term.tensor.sum(OptionalIntArrayRef(IntArrayRef(dims)));
+  term.tensor = term.tensor.sum(OptionalIntArrayRef(IntArrayRef(dims)), false, term.tensor.scalar_type());
   term.subscripts = kept;
 }
 
@@ -125,7 +126,7 @@ Term contract(Term a, Term b, const std::vector<int>& needed) {
     return out;
   };
   // Sizes of 1 stretch along shared subscripts: expand to the joint size first.
-  auto joint = [&](int s) { return std::max(size_in(a, s), size_in(b, s)); };
+  auto joint = [&](int s) { return size_in(a, s) == 1 ? size_in(b, s) : size_in(a, s); };
   auto prepare = [&](const Term& t, const std::vector<int>& order) {
     Tensor x = aligned(t, order);
     DimVector sizes;
@@ -150,17 +151,19 @@ Term contract(Term a, Term b, const std::vector<int>& needed) {
 Tensor einsum(std::string_view equation, TensorList tensors, OptionalIntArrayRef path) {
   FACULA_CHECK(!tensors.empty(), ValueError, "einsum: must provide at least one operand");
   Parsed parsed = parse(equation);
-  FACULA_CHECK(parsed.inputs.size() == tensors.size(), ValueError, "einsum: '", equation, "' names ", parsed.inputs.size(),
-               " operands, but ", tensors.size(), " were given");
+  FACULA_CHECK(parsed.inputs.size() == tensors.size(), ValueError, "einsum: '", equation, "' names ",
+               parsed.inputs.size(), " operands, but ", tensors.size(), " were given");
 
   // How many dims the ellipsis stands for: the most that any operand has left.
   int64_t ellipsis_rank = 0;
   for (size_t i = 0; i < tensors.size(); ++i) {
-    auto letters = static_cast<int64_t>(std::count_if(parsed.inputs[i].begin(), parsed.inputs[i].end(), [](int s) { return s >= 0; }));
+    auto letters = static_cast<int64_t>(
+        std::count_if(parsed.inputs[i].begin(), parsed.inputs[i].end(), [](int s) { return s >= 0; }));
     bool has_ellipsis = has(parsed.inputs[i], -1);
     FACULA_CHECK(has_ellipsis ? letters <= tensors[i].dim() : letters == tensors[i].dim(), ShapeError,
-                 "einsum: the number of subscripts in the equation (", letters, ") does not match the number of dimensions (",
-                 tensors[i].dim(), ") for operand ", i, has_ellipsis ? "" : " and no ellipsis was given");
+                 "einsum: the number of subscripts in the equation (", letters,
+                 ") does not match the number of dimensions (", tensors[i].dim(), ") for operand ", i,
+                 has_ellipsis ? "" : " and no ellipsis was given");
     if (has_ellipsis) ellipsis_rank = std::max(ellipsis_rank, tensors[i].dim() - letters);
   }
 
@@ -169,14 +172,16 @@ Tensor einsum(std::string_view equation, TensorList tensors, OptionalIntArrayRef
   std::vector<Term> terms;
   for (size_t i = 0; i < tensors.size(); ++i) {
     Term term{tensors[i], {}};
-    auto letters = static_cast<int64_t>(std::count_if(parsed.inputs[i].begin(), parsed.inputs[i].end(), [](int s) { return s >= 0; }));
+    auto letters = static_cast<int64_t>(
+        std::count_if(parsed.inputs[i].begin(), parsed.inputs[i].end(), [](int s) { return s >= 0; }));
     int64_t covered = tensors[i].dim() - letters;
     for (int s : parsed.inputs[i]) {
       if (s >= 0) {
         term.subscripts.push_back(s);
         ++counts[static_cast<size_t>(s)];
       } else {
-        for (int64_t k = 0; k < covered; ++k) term.subscripts.push_back(kLetters + static_cast<int>(ellipsis_rank - covered + k));
+        for (int64_t k = 0; k < covered; ++k)
+          term.subscripts.push_back(kLetters + static_cast<int>(ellipsis_rank - covered + k));
       }
     }
     // A letter that stands twice takes the diagonal.
@@ -187,8 +192,9 @@ Tensor einsum(std::string_view equation, TensorList tensors, OptionalIntArrayRef
           continue;
         }
         auto x = static_cast<int64_t>(d), y = static_cast<int64_t>(e);
-        FACULA_CHECK(term.tensor.size(x) == term.tensor.size(y), ShapeError, "einsum: a subscript is repeated for operand ", i,
-                     " but the sizes don't match, ", term.tensor.size(y), " != ", term.tensor.size(x));
+        FACULA_CHECK(term.tensor.size(x) == term.tensor.size(y), ShapeError,
+                     "einsum: a subscript is repeated for operand ", i, " but the sizes don't match, ",
+                     term.tensor.size(y), " != ", term.tensor.size(x));
         term.tensor = term.tensor.diagonal(0, x, y).movedim(-1, x);
         term.subscripts.erase(term.subscripts.begin() + static_cast<std::ptrdiff_t>(e));
       }
@@ -196,8 +202,9 @@ Tensor einsum(std::string_view equation, TensorList tensors, OptionalIntArrayRef
       int64_t n = term.tensor.size(static_cast<int64_t>(d));
       auto [at, fresh] = sizes.emplace(term.subscripts[d], n);
       FACULA_CHECK(fresh || at->second == n || at->second == 1 || n == 1, ShapeError, "einsum: operand ", i,
-                   " has size ", n, " for a subscript of '", equation, "' that has size ", at->second, " elsewhere; sizes must be equal or 1");
-      at->second = std::max(at->second, n);
+                   " has size ", n, " for a subscript of '", equation, "' that has size ", at->second,
+                   " elsewhere; sizes must be equal or 1");
+      if (at->second == 1) at->second = n;
     }
     terms.push_back(std::move(term));
   }
@@ -212,8 +219,10 @@ Tensor einsum(std::string_view equation, TensorList tensors, OptionalIntArrayRef
         add_ellipsis();
         continue;
       }
-      FACULA_CHECK(sizes.count(s), ValueError, "einsum: an output subscript of '", equation, "' does not appear in the equation for any input operand");
-      FACULA_CHECK(!has(output, s), ValueError, "einsum: an output subscript of '", equation, "' appears more than once in the output");
+      FACULA_CHECK(sizes.count(s), ValueError, "einsum: an output subscript of '", equation,
+                   "' does not appear in the equation for any input operand");
+      FACULA_CHECK(!has(output, s), ValueError, "einsum: an output subscript of '", equation,
+                   "' appears more than once in the output");
       output.push_back(s);
     }
   } else {
@@ -230,7 +239,8 @@ Tensor einsum(std::string_view equation, TensorList tensors, OptionalIntArrayRef
       i = static_cast<size_t>((*path)[2 * step]);
       j = static_cast<size_t>((*path)[2 * step + 1]);
       if (i > j) std::swap(i, j);
-      FACULA_CHECK(i != j && j < terms.size(), ValueError, "einsum: path step ", step, " contracts operands ", i, " and ", j, " of ", terms.size());
+      FACULA_CHECK(i != j && j < terms.size(), ValueError, "einsum: path step ", step, " contracts operands ", i,
+                   " and ", j, " of ", terms.size());
     }
     ++step;
     Term b = terms[j], a = terms[i];

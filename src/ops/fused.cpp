@@ -56,25 +56,31 @@ Fused::Value Fused::apply(std::string_view name, std::initializer_list<Value> op
   const ScalarOp* op = find_op(name);
   FACULA_CHECK(op, ValueError, "Fused: there is no scalar operation '", name, "'; docs/ops lists the pointwise ops");
   const ScalarOpInfo& i = info(*op);
-  FACULA_CHECK(operands.size() == i.arity, ValueError, "Fused: ", name, " takes ", static_cast<int>(i.arity), " operands, got ", operands.size());
+  FACULA_CHECK(operands.size() == i.arity, ValueError, "Fused: ", name, " takes ", static_cast<int>(i.arity),
+               " operands, got ", operands.size());
   bool choice = *op == ScalarOp::where;
   ScalarType common = ScalarType::Undefined;
   size_t k = 0;
   for (Value v : operands) {
-    FACULA_CHECK(v.id < s.dtypes.size() && s.dtypes[v.id] != ScalarType::Undefined, ValueError, "Fused: value ", static_cast<int>(v.id),
-                 " is not part of this expression");
+    FACULA_CHECK(v.id < s.dtypes.size() && s.dtypes[v.id] != ScalarType::Undefined, ValueError, "Fused: value ",
+                 static_cast<int>(v.id), " is not part of this expression");
     if (choice && k++ == 0) continue;
     ScalarType t = s.dtypes[v.id];
     common = common == ScalarType::Undefined ? t : promoteTypes(common, t);
-    FACULA_CHECK(common != ScalarType::Undefined, DTypeError, "Fused: ", name, ": the operands' dtypes cannot be promoted");
+    FACULA_CHECK(common != ScalarType::Undefined, DTypeError, "Fused: ", name,
+                 ": the operands' dtypes cannot be promoted");
   }
   if (i.promotion == Promotion::IntToFloat) common = float_if_integral(common);
   CType type = compute_type(common);
   FACULA_CHECK(i.exists_for(type), DTypeError, "Fused: \"", name, "\" not implemented for '", toString(common), "'");
   // Values between operations keep the full precision of their compute type; narrow integers would not wrap, so they are
   // refused rather than computed differently from the ops one by one.
-  FACULA_CHECK(type != CType::I32 || common == kInt, NotSupportedError, "Fused: ", name, " on ", toString(common),
-               " values; convert the inputs to int32 or int64");
+  FACULA_CHECK((type != CType::I32 || common == kInt) && common != kUInt32, NotSupportedError, "Fused: ", name, " on ",
+               toString(common), " values; convert the inputs to int32 or int64");
+  bool divides =
+      *op == ScalarOp::div_floor || *op == ScalarOp::div_trunc || *op == ScalarOp::remainder || *op == ScalarOp::fmod;
+  FACULA_CHECK(!divides || !isIntegralType(common, true), NotSupportedError, "Fused: ", name,
+               " on integers, whose divisors must be checked for zero first; call the op by itself");
   facula::Value in[3];
   k = 0;
   for (Value v : operands) {
@@ -96,8 +102,8 @@ Fused::Value Fused::apply(std::string_view name, std::initializer_list<Value> op
 void Fused::output(Value value, std::optional<ScalarType> dtype) {
   State& s = *state_;
   FACULA_CHECK(!s.finished, ValueError, "Fused: the expression has its output already");
-  FACULA_CHECK(value.id < s.dtypes.size() && s.dtypes[value.id] != ScalarType::Undefined, ValueError, "Fused: value ", static_cast<int>(value.id),
-               " is not part of this expression");
+  FACULA_CHECK(value.id < s.dtypes.size() && s.dtypes[value.id] != ScalarType::Undefined, ValueError, "Fused: value ",
+               static_cast<int>(value.id), " is not part of this expression");
   s.program.store({value.id, s.program.values()[value.id].type}, dtype.value_or(s.dtypes[value.id]));
   s.finished = true;
 }

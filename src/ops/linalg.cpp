@@ -12,9 +12,11 @@ namespace facula {
 namespace {
 
 ScalarType same_dtype(const Tensor& a, const Tensor& b, const char* op) {
-  FACULA_CHECK(a.scalar_type() == b.scalar_type(), DTypeError, op, ": expected m1 and m2 to have the same dtype, but got: ",
-               toString(a.scalar_type()), " != ", toString(b.scalar_type()), ". Convert one of them with .to(dtype)");
-  FACULA_CHECK(a.scalar_type() != ScalarType::Bool, DTypeError, op, ": not implemented for 'Bool'. Convert the matrices with .to(dtype) first");
+  FACULA_CHECK(a.scalar_type() == b.scalar_type(), DTypeError, op,
+               ": expected m1 and m2 to have the same dtype, but got: ", toString(a.scalar_type()),
+               " != ", toString(b.scalar_type()), ". Convert one of them with .to(dtype)");
+  FACULA_CHECK(a.scalar_type() != ScalarType::Bool, DTypeError, op,
+               ": not implemented for 'Bool'. Convert the matrices with .to(dtype) first");
   return a.scalar_type();
 }
 
@@ -47,19 +49,23 @@ void product_into(const Tensor& c, const Tensor& a, const Tensor& b, double alph
 bool kernel_scalars(const Scalar& alpha, const Scalar& beta) { return !alpha.isComplex() && !beta.isComplex(); }
 
 void check_matrix(const Tensor& t, int64_t rank, const char* op, const char* name) {
-  FACULA_CHECK(t.dim() == rank, ShapeError, op, ": ", name, " must be a ", rank == 1 ? "vector" : rank == 2 ? "matrix" : "batch of matrices (3 dims)",
+  FACULA_CHECK(t.dim() == rank, ShapeError, op, ": ", name, " must be a ",
+               rank == 1   ? "vector"
+               : rank == 2 ? "matrix"
+                           : "batch of matrices (3 dims)",
                ", got shape ", to_text(t.sizes()));
 }
 
 void check_shapes(const Tensor& a, const Tensor& b, const char* op) {
   int64_t k = a.size(-1), other = b.size(-2);
-  FACULA_CHECK(k == other, ShapeError, op, ": mat1 and mat2 shapes cannot be multiplied (", a.size(-2), "x", k, " and ", other, "x",
-               b.size(-1), "). The columns of the first must match the rows of the second; maybe one of them wants .t()");
+  FACULA_CHECK(k == other, ShapeError, op, ": mat1 and mat2 shapes cannot be multiplied (", a.size(-2), "x", k, " and ",
+               other, "x", b.size(-1),
+               "). The columns of the first must match the rows of the second; maybe one of them wants .t()");
 }
 
 // beta * self + alpha * (a @ b), self broadcast to the result.
-Tensor add_product(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha, IntArrayRef sizes,
-                   const char* op) {
+Tensor add_product(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha,
+                   IntArrayRef sizes, const char* op) {
   ScalarType t = same_dtype(a, b, op);
   FACULA_CHECK(self.scalar_type() == t, DTypeError, op, ": self and mat2 must have the same dtype, but got ",
                toString(self.scalar_type()), " and ", toString(t));
@@ -68,8 +74,9 @@ Tensor add_product(const Tensor& self, const Tensor& a, const Tensor& b, const S
                ": For integral input tensors, arguments alpha and beta must not be floating point numbers");
   Device device = common_device({&self, &a, &b}, op);
   DimVector joint = broadcast_sizes(self.sizes(), sizes, op);
-  FACULA_CHECK(IntArrayRef(joint) == sizes, ShapeError, op, ": The expanded size of the tensor must match: self of shape ",
-               to_text(self.sizes()), " does not broadcast to the result shape ", to_text(sizes));
+  FACULA_CHECK(IntArrayRef(joint) == sizes, ShapeError, op,
+               ": The expanded size of the tensor must match: self of shape ", to_text(self.sizes()),
+               " does not broadcast to the result shape ", to_text(sizes));
   if (device.is_meta()) return new_tensor(sizes, t, device, op);
   bool empty_sum = a.size(-1) == 0;
   if (!kernel_scalars(alpha, beta) || empty_sum) {
@@ -82,6 +89,13 @@ Tensor add_product(const Tensor& self, const Tensor& a, const Tensor& b, const S
   if (!beta.is_zero()) copy_values(result, self.expand(sizes));
   product_into(result, a, b, alpha.toDouble(), beta.toDouble());
   return result;
+}
+
+// How many rows a tensor has when all dims but the last are one.
+int64_t leading_rows(const Tensor& t) {
+  int64_t rows = 1;
+  for (size_t d = 0; d + 1 < sizes_of(t).size(); ++d) rows *= sizes_of(t)[d];
+  return rows;
 }
 
 // Sum of a * b over the last dim, as one program: every byte is read once.
@@ -99,8 +113,8 @@ Tensor dot_rows(const Tensor& a, const Tensor& b, IntArrayRef kept, const char* 
     fill_values(result, Scalar(0));
     return result;
   }
-  DimVector a_strides = broadcast_strides(a.sizes(), a.strides(), sizes), b_strides = broadcast_strides(b.sizes(), b.strides(), sizes),
-            c_strides(result.strides());
+  DimVector a_strides = broadcast_strides(a.sizes(), a.strides(), sizes),
+            b_strides = broadcast_strides(b.sizes(), b.strides(), sizes), c_strides(result.strides());
   c_strides.push_back(0);
   ArrayArg loads[] = {{a.impl()->data(), a_strides.data()}, {b.impl()->data(), b_strides.data()}};
   ArrayArg stores[] = {{result.impl()->data(), c_strides.data()}};
@@ -125,11 +139,13 @@ Tensor mm(const Tensor& self, const Tensor& mat2) {
 Tensor bmm(const Tensor& self, const Tensor& mat2) {
   check_matrix(self, 3, "bmm", "batch1");
   check_matrix(mat2, 3, "bmm", "batch2");
-  FACULA_CHECK(self.size(0) == mat2.size(0), ShapeError, "bmm: Expected size for first two dimensions of batch2 tensor to be: [",
-               self.size(0), ", ", self.size(2), "] but got: [", mat2.size(0), ", ", mat2.size(1), "]. matmul broadcasts batches");
+  FACULA_CHECK(self.size(0) == mat2.size(0), ShapeError,
+               "bmm: Expected size for first two dimensions of batch2 tensor to be: [", self.size(0), ", ",
+               self.size(2), "] but got: [", mat2.size(0), ", ", mat2.size(1), "]. matmul broadcasts batches");
   check_shapes(self, mat2, "bmm");
   ScalarType t = same_dtype(self, mat2, "bmm");
-  Tensor result = new_tensor({self.size(0), self.size(1), mat2.size(2)}, t, common_device({&self, &mat2}, "bmm"), "bmm");
+  Tensor result =
+      new_tensor({self.size(0), self.size(1), mat2.size(2)}, t, common_device({&self, &mat2}, "bmm"), "bmm");
   if (!result.is_meta()) product_into(result, self, mat2, 1, 0);
   return result;
 }
@@ -141,19 +157,22 @@ Tensor addmm(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const S
   return add_product(self, mat1, mat2, beta, alpha, DimVector{mat1.size(0), mat2.size(1)}, "addmm");
 }
 
-Tensor baddbmm(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta, const Scalar& alpha) {
+Tensor baddbmm(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta,
+               const Scalar& alpha) {
   check_matrix(batch1, 3, "baddbmm", "batch1");
   check_matrix(batch2, 3, "baddbmm", "batch2");
-  FACULA_CHECK(batch1.size(0) == batch2.size(0), ShapeError, "baddbmm: batch1 has ", batch1.size(0), " matrices, batch2 has ", batch2.size(0));
+  FACULA_CHECK(batch1.size(0) == batch2.size(0), ShapeError, "baddbmm: batch1 has ", batch1.size(0),
+               " matrices, batch2 has ", batch2.size(0));
   check_shapes(batch1, batch2, "baddbmm");
-  return add_product(self, batch1, batch2, beta, alpha, DimVector{batch1.size(0), batch1.size(1), batch2.size(2)}, "baddbmm");
+  return add_product(self, batch1, batch2, beta, alpha, DimVector{batch1.size(0), batch1.size(1), batch2.size(2)},
+                     "baddbmm");
 }
 
 Tensor mv(const Tensor& self, const Tensor& vec) {
   check_matrix(self, 2, "mv", "self");
   check_matrix(vec, 1, "mv", "vec");
-  FACULA_CHECK(self.size(1) == vec.size(0), ShapeError, "mv: size mismatch, got input (", self.size(0), "x", self.size(1), "), vec (",
-               vec.size(0), ")");
+  FACULA_CHECK(self.size(1) == vec.size(0), ShapeError, "mv: size mismatch, got input (", self.size(0), "x",
+               self.size(1), "), vec (", vec.size(0), ")");
   same_dtype(self, vec, "mv");
   Device device = common_device({&self, &vec}, "mv");
   ScalarType t = self.scalar_type();
@@ -161,7 +180,8 @@ Tensor mv(const Tensor& self, const Tensor& vec) {
   bool runs = self.stride(0) == 1 || self.stride(1) == 1;
   if ((t == kFloat || t == kDouble) && runs && m > 0 && k > 0 && has_kernel(OpId::mv, device.type())) {
     Tensor result = new_tensor({m}, t, device, "mv"), x = as_contiguous(vec);
-    GemvArgs args{t, m, k, self.impl()->data(), self.stride(0), self.stride(1), x.impl()->data(), result.impl()->data()};
+    GemvArgs args{
+        t, m, k, self.impl()->data(), self.stride(0), self.stride(1), x.impl()->data(), result.impl()->data()};
     call_kernel<void(const GemvArgs&)>(OpId::mv, device.type(), args);
     return result;
   }
@@ -169,6 +189,15 @@ Tensor mv(const Tensor& self, const Tensor& vec) {
 }
 
 Tensor addmv(const Tensor& self, const Tensor& mat, const Tensor& vec, const Scalar& beta, const Scalar& alpha) {
+  check_matrix(mat, 2, "addmv", "mat");
+  check_matrix(vec, 1, "addmv", "vec");
+  DimVector rows{mat.size(0)};
+  FACULA_CHECK(IntArrayRef(broadcast_sizes(self.sizes(), rows, "addmv")) == IntArrayRef(rows), ShapeError,
+               "addmv: self of shape ", to_text(self.sizes()), " does not broadcast to the result shape ",
+               to_text(rows));
+  FACULA_CHECK(self.scalar_type() == mat.scalar_type(), DTypeError,
+               "addmv: self and mat must have the same dtype, but got ", toString(self.scalar_type()), " and ",
+               toString(mat.scalar_type()));
   Tensor product = facula::mv(mat, vec).mul(alpha);
   return beta.is_zero() ? product : product.add(self.mul(beta));
 }
@@ -176,19 +205,21 @@ Tensor addmv(const Tensor& self, const Tensor& mat, const Tensor& vec, const Sca
 Tensor dot(const Tensor& self, const Tensor& tensor) {
   check_matrix(self, 1, "dot", "self");
   check_matrix(tensor, 1, "dot", "tensor");
-  FACULA_CHECK(self.size(0) == tensor.size(0), ShapeError, "dot: inconsistent tensor size, expected tensor [", self.size(0), "] and src [",
-               tensor.size(0), "] to have the same number of elements");
+  FACULA_CHECK(self.size(0) == tensor.size(0), ShapeError, "dot: inconsistent tensor size, expected tensor [",
+               self.size(0), "] and src [", tensor.size(0), "] to have the same number of elements");
   same_dtype(self, tensor, "dot");
   common_device({&self, &tensor}, "dot");
   return dot_rows(self, tensor, DimVector{}, "dot");
 }
 
-Tensor vdot(const Tensor& self, const Tensor& other) { return facula::dot(self.is_complex() ? self.conj() : self, other); }
+Tensor vdot(const Tensor& self, const Tensor& other) {
+  return facula::dot(self.is_complex() ? self.conj() : self, other);
+}
 
 Tensor matmul(const Tensor& self, const Tensor& other) {
   int64_t ra = self.dim(), rb = other.dim();
-  FACULA_CHECK(ra > 0 && rb > 0, ShapeError, "matmul: both arguments to matmul need to be at least 1D, but they are ", ra, "D and ", rb,
-               "D. Use mul for numbers");
+  FACULA_CHECK(ra > 0 && rb > 0, ShapeError, "matmul: both arguments to matmul need to be at least 1D, but they are ",
+               ra, "D and ", rb, "D. Use mul for numbers");
   if (ra == 1 && rb == 1) return facula::dot(self, other);
   if (ra == 2 && rb == 1) return facula::mv(self, other);
   if (ra == 1 && rb == 2) return facula::mv(other.t(), self);
@@ -205,7 +236,7 @@ Tensor matmul(const Tensor& self, const Tensor& other) {
   if (rb == 2) {
     DimVector sizes(self.sizes());
     sizes.back() = other.size(1);
-    return facula::mm(self.reshape({-1, self.size(-1)}), other).view(sizes);
+    return facula::mm(self.reshape({leading_rows(self), self.size(-1)}), other).view(sizes);
   }
   // Batches broadcast through offsets: nothing is copied to expand it.
   size_t ba = static_cast<size_t>(ra) - 2, bb = static_cast<size_t>(rb) - 2;
@@ -246,8 +277,9 @@ Tensor matmul(const Tensor& self, const Tensor& other) {
 
 Tensor inner(const Tensor& self, const Tensor& other) {
   if (self.dim() == 0 || other.dim() == 0) return self.mul(other);
-  FACULA_CHECK(self.size(-1) == other.size(-1), ShapeError, "inner: the last dimension must match on both input tensors but got shapes ",
-               to_text(self.sizes()), " and ", to_text(other.sizes()));
+  FACULA_CHECK(self.size(-1) == other.size(-1), ShapeError,
+               "inner: the last dimension must match on both input tensors but got shapes ", to_text(self.sizes()),
+               " and ", to_text(other.sizes()));
   return facula::tensordot(self, other, {-1}, {-1});
 }
 
@@ -258,20 +290,22 @@ Tensor outer(const Tensor& self, const Tensor& vec2) {
 }
 
 Tensor tensordot(const Tensor& self, const Tensor& other, IntArrayRef dims_self, IntArrayRef dims_other) {
-  FACULA_CHECK(dims_self.size() == dims_other.size(), ShapeError, "tensordot: both dimension lists should have same length, got ",
-               to_text(dims_self), " and ", to_text(dims_other));
+  FACULA_CHECK(dims_self.size() == dims_other.size(), ShapeError,
+               "tensordot: both dimension lists should have same length, got ", to_text(dims_self), " and ",
+               to_text(dims_other));
   DimVector da = wrap_dims(dims_self, self.dim(), "tensordot"), db = wrap_dims(dims_other, other.dim(), "tensordot");
   Tensor a = self, b = other;
   for (size_t i = 0; i < da.size(); ++i) {
     int64_t x = self.size(da[i]), y = other.size(db[i]);
     if (x == y) continue;
     // A size of one stretches: the other side is summed.
-    FACULA_CHECK(x == 1 || y == 1, ShapeError, "tensordot: contracted dimensions need to match, but first has size ", x, " in dim ", da[i],
-                 " and second has size ", y, " in dim ", db[i]);
+    FACULA_CHECK(x == 1 || y == 1, ShapeError, "tensordot: contracted dimensions need to match, but first has size ", x,
+                 " in dim ", da[i], " and second has size ", y, " in dim ", db[i]);
     if (y == 1) a = a.sum({da[i]}, true);
     else b = b.sum({db[i]}, true);
   }
-  auto split = [](const Tensor& t, const DimVector& contracted, bool contracted_last, DimVector& free_sizes, int64_t& k) {
+  auto split = [](const Tensor& t, const DimVector& contracted, bool contracted_last, DimVector& free_sizes,
+                  int64_t& k) {
     DimVector order;
     k = 1;
     for (int64_t d : contracted) k *= t.size(d);
@@ -315,9 +349,11 @@ Tensor kron(const Tensor& self, const Tensor& other) {
 }
 
 Tensor linear(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias) {
-  FACULA_CHECK(weight.dim() == 2 || weight.dim() == 1, ShapeError, "linear: weight must have 1 or 2 dimensions, got shape ", to_text(weight.sizes()));
-  FACULA_CHECK(input.dim() >= 1 && input.size(-1) == weight.size(-1), ShapeError, "linear: input of shape ", to_text(input.sizes()),
-               " needs a last dimension of ", weight.size(-1), ", the in_features of weight ", to_text(weight.sizes()));
+  FACULA_CHECK(weight.dim() == 2 || weight.dim() == 1, ShapeError,
+               "linear: weight must have 1 or 2 dimensions, got shape ", to_text(weight.sizes()));
+  FACULA_CHECK(input.dim() >= 1 && input.size(-1) == weight.size(-1), ShapeError, "linear: input of shape ",
+               to_text(input.sizes()), " needs a last dimension of ", weight.size(-1), ", the in_features of weight ",
+               to_text(weight.sizes()));
   if (weight.dim() == 1) {
     Tensor product = facula::matmul(input, weight);
     return bias && bias->defined() ? product.add(*bias) : product;
@@ -325,7 +361,7 @@ Tensor linear(const Tensor& input, const Tensor& weight, const std::optional<Ten
   bool has_bias = bias && bias->defined();
   DimVector sizes(input.sizes());
   sizes.back() = weight.size(0);
-  Tensor rows = input.dim() == 2 ? input : input.reshape({-1, input.size(-1)});
+  Tensor rows = input.dim() == 2 ? input : input.reshape({leading_rows(input), input.size(-1)});
   Tensor product = has_bias && bias->dim() <= 1 ? facula::addmm(*bias, rows, weight.t()) : facula::mm(rows, weight.t());
   Tensor result = input.dim() == 2 ? product : product.view(sizes);
   return has_bias && bias->dim() > 1 ? result.add(*bias) : result;
@@ -340,8 +376,8 @@ Tensor cross(const Tensor& self, const Tensor& other, std::optional<int64_t> dim
     for (size_t i = 0; i < sizes.size() && d < 0; ++i)
       if (sizes[i] == 3) d = static_cast<int64_t>(i);
   }
-  FACULA_CHECK(d >= 0 && sizes[static_cast<size_t>(d)] == 3, ShapeError, "cross: inputs dimension ", d, " must have length 3, shapes are ",
-               to_text(self.sizes()), " and ", to_text(other.sizes()));
+  FACULA_CHECK(d >= 0 && sizes[static_cast<size_t>(d)] == 3, ShapeError, "cross: inputs dimension ", d,
+               " must have length 3, shapes are ", to_text(self.sizes()), " and ", to_text(other.sizes()));
   Tensor a = self.expand(sizes), b = other.expand(sizes);
   auto part = [&](const Tensor& t, int64_t i) { return t.select(d, i); };
   auto minor = [&](int64_t i, int64_t j) { return part(a, i).mul(part(b, j)).sub(part(a, j).mul(part(b, i))); };
@@ -352,8 +388,9 @@ Tensor _int_mm(const Tensor& self, const Tensor& mat2) {
   check_matrix(self, 2, "_int_mm", "self");
   check_matrix(mat2, 2, "_int_mm", "mat2");
   check_shapes(self, mat2, "_int_mm");
-  FACULA_CHECK(self.scalar_type() == kChar && mat2.scalar_type() == kChar, DTypeError, "_int_mm: expected self and mat2 to be int8, got ",
-               toString(self.scalar_type()), " and ", toString(mat2.scalar_type()));
+  FACULA_CHECK(self.scalar_type() == kChar && mat2.scalar_type() == kChar, DTypeError,
+               "_int_mm: expected self and mat2 to be int8, got ", toString(self.scalar_type()), " and ",
+               toString(mat2.scalar_type()));
   Tensor result = new_tensor({self.size(0), mat2.size(1)}, kInt, common_device({&self, &mat2}, "_int_mm"), "_int_mm");
   if (result.is_meta()) return result;
   if (self.size(1) == 0) {

@@ -1,5 +1,6 @@
 // C++ operators on tensors, and assignment through a temporary. Each is a call of the op of that name.
 #include "ops/common.h"
+#include "ops/pointwise.h"
 
 namespace facula {
 
@@ -19,8 +20,8 @@ Tensor& Tensor::operator=(const Scalar& value) && {
 Tensor Tensor::operator-() const { return neg(); }
 Tensor Tensor::operator~() const { return bitwise_not(); }
 
-#define FACULA_COMPOUND(symbol, op)                                                     \
-  Tensor& Tensor::operator symbol(const Tensor& other) { return op(other); }            \
+#define FACULA_COMPOUND(symbol, op)                                          \
+  Tensor& Tensor::operator symbol(const Tensor& other) { return op(other); } \
   Tensor& Tensor::operator symbol(const Scalar& other) { return op(other); }
 FACULA_COMPOUND(+=, add_)
 FACULA_COMPOUND(-=, sub_)
@@ -31,28 +32,18 @@ Tensor& Tensor::operator&=(const Tensor& other) { return bitwise_and_(other); }
 Tensor& Tensor::operator|=(const Tensor& other) { return bitwise_or_(other); }
 Tensor& Tensor::operator^=(const Tensor& other) { return bitwise_xor_(other); }
 
-// A number on the left of a non-commutative op becomes a zero-dim tensor that promotes as a number would.
-namespace {
-Tensor number_like(const Scalar& value, const Tensor& like) {
-  ScalarType t = value.isComplex()          ? toComplexType(get_default_dtype())
-                 : value.isFloatingPoint()  ? get_default_dtype()
-                 : value.isBoolean()        ? ScalarType::Bool
-                                            : ScalarType::Long;
-  Tensor r = new_tensor({}, t, like.device().is_meta() ? like.device() : Device(kCPU));
-  fill_values(r, value);
-  return r;
-}
-}  // namespace
-
-#define FACULA_OPERATOR(symbol, op)                                                           \
-  Tensor operator symbol(const Tensor& a, const Tensor& b) { return a.op(b); }                \
+#define FACULA_OPERATOR(symbol, op)                                            \
+  Tensor operator symbol(const Tensor& a, const Tensor& b) { return a.op(b); } \
   Tensor operator symbol(const Tensor& a, const Scalar& b) { return a.op(b); }
-#define FACULA_COMMUTATIVE(symbol, op)  \
-  FACULA_OPERATOR(symbol, op)           \
+#define FACULA_COMMUTATIVE(symbol, op) \
+  FACULA_OPERATOR(symbol, op)          \
   Tensor operator symbol(const Scalar& a, const Tensor& b) { return b.op(a); }
-#define FACULA_ORDERED(symbol, op) \
-  FACULA_OPERATOR(symbol, op)      \
-  Tensor operator symbol(const Scalar& a, const Tensor& b) { return number_like(a, b).op(b); }
+// A number on the left of an op that is not commutative is its first operand.
+#define FACULA_ORDERED(symbol, op)                                          \
+  FACULA_OPERATOR(symbol, op)                                               \
+  Tensor operator symbol(const Scalar& a, const Tensor& b) {                \
+    return pointwise(ScalarOp::op, {Operand(a), Operand(b)}, Out::fresh()); \
+  }
 #define FACULA_MIRRORED(symbol, op, mirrored) \
   FACULA_OPERATOR(symbol, op)                 \
   Tensor operator symbol(const Scalar& a, const Tensor& b) { return b.mirrored(a); }

@@ -9,8 +9,8 @@ namespace facula {
 Tensor new_tensor(IntArrayRef sizes, ScalarType dtype, Device device, const char* op) {
   FACULA_CHECK(dtype != ScalarType::Undefined, DTypeError, op, ": the dtype is undefined");
   int64_t numel = checked_numel(sizes, elementSize(dtype), op);
-  auto impl = intrusive_ptr<TensorImpl>::adopt(
-      new TensorImpl(StorageImpl::allocate(static_cast<size_t>(numel) * elementSize(dtype), device, op), dtype, device));
+  auto impl = intrusive_ptr<TensorImpl>::adopt(new TensorImpl(
+      StorageImpl::allocate(static_cast<size_t>(numel) * elementSize(dtype), device, op), dtype, device));
   impl->set_contiguous(sizes);
   return Tensor(std::move(impl));
 }
@@ -20,8 +20,8 @@ Tensor new_tensor_strided(IntArrayRef sizes, IntArrayRef strides, ScalarType dty
   int64_t extent = storage_extent(sizes, strides, 0);
   int64_t one[] = {extent};
   checked_numel(one, elementSize(dtype), op);
-  auto impl = intrusive_ptr<TensorImpl>::adopt(
-      new TensorImpl(StorageImpl::allocate(static_cast<size_t>(extent) * elementSize(dtype), device, op), dtype, device));
+  auto impl = intrusive_ptr<TensorImpl>::adopt(new TensorImpl(
+      StorageImpl::allocate(static_cast<size_t>(extent) * elementSize(dtype), device, op), dtype, device));
   impl->set_geometry(sizes, strides, 0);
   return Tensor(std::move(impl));
 }
@@ -44,8 +44,9 @@ void join_device(std::optional<Device>& device, bool& from_scalar, const Tensor&
     from_scalar = scalar;
     return;
   }
-  FACULA_CHECK(scalar || *device == d, DeviceError, op, ": Expected all tensors to be on the same device, but found at least two devices, ",
-               device->str(), " and ", d.str(), "! Move them to one with .to(device)");
+  FACULA_CHECK(scalar || *device == d, DeviceError, op,
+               ": Expected all tensors to be on the same device, but found at least two devices, ", device->str(),
+               " and ", d.str(), "! Move them to one with .to(device)");
 }
 
 }  // namespace
@@ -65,14 +66,15 @@ Device common_device(TensorList tensors, const char* op) {
   return device.value_or(Device(kCPU));
 }
 
-Tensor Out::prepare(IntArrayRef sizes, ScalarType dtype, Device device, const char* op, const DimVector* strides) const {
+Tensor Out::prepare(IntArrayRef sizes, ScalarType dtype, Device device, const char* op,
+                    const DimVector* strides) const {
   if (mode_ == Mode::Fresh)
     return strides ? new_tensor_strided(sizes, *strides, dtype, device, op) : new_tensor(sizes, dtype, device, op);
   const Tensor& target = *target_;
   FACULA_CHECK(target.defined(), ValueError, op, ": the output tensor is undefined; create it with empty({0}) first");
   TensorImpl* t = target.impl();
-  FACULA_CHECK(t->device == device, DeviceError, op, ": Expected out tensor to be on device ", device.str(), ", but got ",
-               t->device.str(), " instead");
+  FACULA_CHECK(t->device == device, DeviceError, op, ": Expected out tensor to be on device ", device.str(),
+               ", but got ", t->device.str(), " instead");
   FACULA_CHECK(canCast(dtype, t->dtype), DTypeError, op, ": result type ", toString(dtype),
                " can't be cast to the desired output type ", toString(t->dtype),
                mode_ == Mode::InPlace ? ". Convert the tensor first, or use the form that is not in place"
@@ -80,12 +82,20 @@ Tensor Out::prepare(IntArrayRef sizes, ScalarType dtype, Device device, const ch
   bool same = IntArrayRef(t->sizes) == sizes;
   if (mode_ == Mode::InPlace) {
     FACULA_CHECK(same, ShapeError, op, ": output with shape ", to_text(t->sizes), " doesn't match the broadcast shape ",
-                 to_text(sizes), ". An in-place operation cannot change the shape of self; use the form that is not in place");
+                 to_text(sizes),
+                 ". An in-place operation cannot change the shape of self; use the form that is not in place");
   } else if (!same) {
     target.resize_(sizes);
   }
   check_no_internal_overlap(target, op);
   return target;
+}
+
+bool Out::resizes_an_input(IntArrayRef sizes, std::span<const Tensor* const> inputs) const {
+  if (mode_ != Mode::Given || !target_->defined() || IntArrayRef(target_->impl()->sizes) == sizes) return false;
+  for (const Tensor* t : inputs)
+    if (t->is_alias_of(*target_)) return true;
+  return false;
 }
 
 void Out::check_input(const Tensor& target, const Tensor& input, const char* op) const {

@@ -6,6 +6,8 @@
 
 #include <facula/tensor.h>
 
+#include <span>
+
 namespace facula {
 
 class Out {
@@ -26,7 +28,10 @@ class Out {
   // The tensor to write results of these sizes and dtype into. Fresh: a new one (with `strides` when given). Otherwise the
   // target after all checks: device, castable dtype, sizes, its own overlap. Its dtype may differ from `dtype`: the
   // writer converts. Nothing is changed when a check fails.
-  Tensor prepare(IntArrayRef sizes, ScalarType dtype, Device device, const char* op, const DimVector* strides = nullptr) const;
+  Tensor prepare(IntArrayRef sizes, ScalarType dtype, Device device, const char* op,
+                 const DimVector* strides = nullptr) const;
+  // Whether `prepare` would resize the memory of one of the inputs: then the result must be computed apart.
+  bool resizes_an_input(IntArrayRef sizes, std::span<const Tensor* const> inputs) const;
   // Refuses inputs that share memory with the target in part; call after `prepare`.
   void check_input(const Tensor& target, const Tensor& input, const char* op) const;
   // Marks the target as changed. Call once the result is written; does nothing for a fresh one.
@@ -50,7 +55,8 @@ Tensor& set_geometry(const Tensor& self, const Tensor& view);
 
 // New tensors, without the call chain: what meanings and kernels use.
 Tensor new_tensor(IntArrayRef sizes, ScalarType dtype, Device device, const char* op = "empty");
-Tensor new_tensor_strided(IntArrayRef sizes, IntArrayRef strides, ScalarType dtype, Device device, const char* op = "empty_strided");
+Tensor new_tensor_strided(IntArrayRef sizes, IntArrayRef strides, ScalarType dtype, Device device,
+                          const char* op = "empty_strided");
 // A tensor over the same storage with another geometry. Unchecked.
 Tensor view_of(const Tensor& base, IntArrayRef sizes, IntArrayRef strides, int64_t storage_offset);
 // Every defined tensor must be on one device; zero-dim cpu tensors may join any. Throws DeviceError.

@@ -98,7 +98,9 @@ CpuProgram make_program(const ProgramKey& key) {
     CType wanted = key.op == ScalarOp::where && k == 0 ? CType::B8 : type;
     v[k] = key.operands[k] == ScalarType::Undefined ? p.param(wanted) : p.cast(p.load(key.operands[k]), wanted);
   }
-  Value r = arity == 1 ? p.apply(key.op, v[0]) : arity == 2 ? p.apply(key.op, v[0], v[1]) : p.apply(key.op, v[0], v[1], v[2]);
+  Value r = arity == 1   ? p.apply(key.op, v[0])
+            : arity == 2 ? p.apply(key.op, v[0], v[1])
+                         : p.apply(key.op, v[0], v[1], v[2]);
   p.store(r, key.result);
   return CpuProgram(std::move(p));
 }
@@ -111,7 +113,8 @@ const CpuProgram& cached_program(const ProgramKey& key) {
   thread_local Entry recent[256];
   uint64_t packed = key.packed();
   Entry& entry = recent[(packed * 0x9e3779b97f4a7c15ULL) >> 56];
-  if (entry.key == packed) [[likely]] return *entry.program;
+  if (entry.key == packed) [[likely]]
+    return *entry.program;
   static std::mutex mutex;
   // Never destroyed: other threads may still run when static objects go.
   static auto* programs = new std::unordered_map<uint64_t, std::unique_ptr<CpuProgram>>;
@@ -145,7 +148,8 @@ std::optional<DimVector> result_strides(std::span<const Tensor* const> tensors, 
 }
 
 bool is_integer_division(ScalarOp op, CType type) {
-  bool division = op == ScalarOp::div_floor || op == ScalarOp::div_trunc || op == ScalarOp::remainder || op == ScalarOp::fmod;
+  bool division =
+      op == ScalarOp::div_floor || op == ScalarOp::div_trunc || op == ScalarOp::remainder || op == ScalarOp::fmod;
   return division && (type == CType::I32 || type == CType::I64 || type == CType::U64);
 }
 
@@ -155,20 +159,24 @@ bool has_zero(const Tensor& t) {
   return std::memchr(zeros.impl()->storage->data(), 1, zeros.impl()->storage->nbytes()) != nullptr;
 }
 
-void check_divisor(const Operand& divisor, const char* name) {
-  bool zero = divisor.is_tensor() ? has_zero(divisor.tensor()) : divisor.scalar().is_zero();
-  FACULA_CHECK(!zero, ValueError, name, ": ZeroDivisionError: integer division by zero. Mask the zeros of the divisor first, or divide as floats");
+void check_divisor(const Operand& divisor, ScalarType common, const char* name) {
+  bool zero = divisor.is_tensor() ? has_zero(as_dtype(divisor.tensor(), common)) : divisor.scalar().is_zero();
+  FACULA_CHECK(
+      !zero, ValueError, name,
+      ": ZeroDivisionError: integer division by zero. Mask the zeros of the divisor first, or divide as floats");
 }
 
 // Runs on arrays whose geometry is settled. Loads and the target have the sizes or broadcast to them.
-void execute(const CpuProgram& program, std::span<const Tensor* const> loads, const ParamValue* params, size_t param_count,
-             std::span<const Tensor> targets, IntArrayRef sizes) {
+void execute(const CpuProgram& program, std::span<const Tensor* const> loads, const ParamValue* params,
+             size_t param_count, std::span<const Tensor> targets, IntArrayRef sizes) {
   const TensorImpl* first = targets[0].impl();
   bool flat = true;
   for (const Tensor& t : targets) flat &= t.impl()->contiguous;
-  for (const Tensor* t : loads) flat &= t->impl()->contiguous && t->impl()->numel == first->numel && t->impl()->dim() == first->dim();
+  for (const Tensor* t : loads)
+    flat &= t->impl()->contiguous && t->impl()->numel == first->numel && t->impl()->dim() == first->dim();
   constexpr size_t kMaxArrays = 32;
-  FACULA_CHECK(loads.size() + targets.size() <= kMaxArrays, NotSupportedError, "a program may use at most ", kMaxArrays, " arrays");
+  FACULA_CHECK(loads.size() + targets.size() <= kMaxArrays, NotSupportedError, "a program may use at most ", kMaxArrays,
+               " arrays");
   if (flat) {
     const void* in[kMaxArrays];
     void* out[kMaxArrays];
@@ -199,7 +207,8 @@ Tensor pointwise(ScalarOp op, std::initializer_list<Operand> operands, const Out
   size_t tensor_count = 0, param_count = 0;
   for (const Operand& o : operands) {
     if (!o.is_tensor()) continue;
-    FACULA_CHECK(o.tensor().defined(), ValueError, name, ": an operand is an undefined tensor; assign a tensor to it first");
+    FACULA_CHECK(o.tensor().defined(), ValueError, name,
+                 ": an operand is an undefined tensor; assign a tensor to it first");
     tensors[tensor_count++] = &o.tensor();
   }
   FACULA_INTERNAL_CHECK(tensor_count > 0);
@@ -210,8 +219,8 @@ Tensor pointwise(ScalarOp op, std::initializer_list<Operand> operands, const Out
   ScalarType common = result_type(promoted, name);
   if (op_info.promotion == Promotion::IntToFloat) common = float_if_integral(common);
   CType type = compute_type(common);
-  FACULA_CHECK(op_info.exists_for(type), DTypeError, name, ": \"", op_info.name, "\" not implemented for '", toString(common),
-               "'. Convert the operands with .to(dtype) first");
+  FACULA_CHECK(op_info.exists_for(type), DTypeError, name, ": \"", op_info.name, "\" not implemented for '",
+               toString(common), "'. Convert the operands with .to(dtype) first");
   ScalarType result = common;
   switch (op_info.result) {
     case ResultKind::Bool: result = ScalarType::Bool; break;
@@ -239,7 +248,7 @@ Tensor pointwise(ScalarOp op, std::initializer_list<Operand> operands, const Out
 
   std::optional<DimVector> strides;
   if (out.is_fresh()) strides = result_strides({tensors, tensor_count}, sizes);
-  if (is_integer_division(op, type)) check_divisor(operands.begin()[1], name);
+  if (is_integer_division(op, type)) check_divisor(operands.begin()[1], common, name);
 
   ProgramKey key{op, {ScalarType::Undefined, ScalarType::Undefined, ScalarType::Undefined}, common, result};
   for (size_t k = 0; k < operands.size(); ++k) {
@@ -249,10 +258,15 @@ Tensor pointwise(ScalarOp op, std::initializer_list<Operand> operands, const Out
     else params[param_count++] = param_value(o.scalar(), wanted);
   }
 
+  if (out.resizes_an_input(sizes, {tensors, tensor_count})) {
+    Tensor fresh = pointwise(op, operands, Out::fresh(), name);
+    return meaning::write_out(*out.target(), fresh, name);
+  }
   Tensor target = out.prepare(sizes, result, device, name, strides ? &*strides : nullptr);
   for (size_t k = 0; k < tensor_count; ++k) out.check_input(target, *tensors[k], name);
   if (!out.is_fresh()) key.result = target.impl()->dtype;
-  if (!device.is_meta()) execute(cached_program(key), {tensors, tensor_count}, params, param_count, {&target, 1}, sizes);
+  if (!device.is_meta())
+    execute(cached_program(key), {tensors, tensor_count}, params, param_count, {&target, 1}, sizes);
   out.written(target);
   return target;
 }
@@ -260,8 +274,8 @@ Tensor pointwise(ScalarOp op, std::initializer_list<Operand> operands, const Out
 namespace {
 
 std::vector<ParamValue> param_values(const Program& program, std::span<const Scalar> params, const char* op) {
-  FACULA_CHECK(params.size() == program.params().size(), ValueError, op, ": the program takes ", program.params().size(),
-               " parameters, got ", params.size());
+  FACULA_CHECK(params.size() == program.params().size(), ValueError, op, ": the program takes ",
+               program.params().size(), " parameters, got ", params.size());
   std::vector<ParamValue> values(params.size());
   for (size_t k = 0; k < params.size(); ++k) values[k] = param_value(params[k], program.params()[k]);
   return values;
@@ -313,6 +327,10 @@ Tensor run_program(const Program& program, std::initializer_list<Tensor> loads, 
   for (const Tensor& t : tensors) pointers.push_back(&t);
   std::optional<DimVector> strides;
   if (out.is_fresh()) strides = result_strides(pointers, sizes);
+  if (out.resizes_an_input(sizes, pointers)) {
+    Tensor fresh = run_program(program, loads, params, Out::fresh(), op);
+    return meaning::write_out(*out.target(), fresh, op);
+  }
   Tensor target = out.prepare(sizes, program.stores()[0].dtype, device, op, strides ? &*strides : nullptr);
   for (const Tensor& t : tensors) out.check_input(target, t, op);
   if (!device.is_meta()) {

@@ -38,8 +38,8 @@ ScalarType result_type(std::span<const Operand> operands, const char* op);
 //   Tensor y = run_program(p, {a, b}, {0.5}, Out::fresh(), "gelu");
 Tensor run_program(const Program& program, std::initializer_list<Tensor> loads, std::span<const Scalar> params,
                    const Out& out, const char* op);
-inline Tensor run_program(const Program& program, std::initializer_list<Tensor> loads, std::initializer_list<Scalar> params,
-                          const Out& out, const char* op) {
+inline Tensor run_program(const Program& program, std::initializer_list<Tensor> loads,
+                          std::initializer_list<Scalar> params, const Out& out, const char* op) {
   return run_program(program, loads, std::span<const Scalar>(params.begin(), params.size()), out, op);
 }
 // Stores into the given tensors, which have the broadcast shape already.

@@ -24,20 +24,22 @@ void draw_into(const Tensor& self, RandomFill fill, const MaybeGenerator& genera
   fill.seed = place.seed;
   fill.offset = place.offset;
   Tensor target = self.is_contiguous() ? self : new_tensor(self.sizes(), dtype, self.device(), op);
-  call_kernel<void(const RandomFill&, ScalarType, void*, int64_t)>(OpId::uniform_, device_type(self), fill, dtype, target.impl()->data(), self.numel());
+  call_kernel<void(const RandomFill&, ScalarType, void*, int64_t)>(OpId::uniform_, device_type(self), fill, dtype,
+                                                                   target.impl()->data(), self.numel());
   if (!self.is_contiguous()) copy_values(self, target);
 }
 
 void written(const Tensor& self) { self.impl()->storage->bump_version(); }
 
 void check_floating(const Tensor& self, const char* op) {
-  FACULA_CHECK(self.is_floating_point(), DTypeError, op, ": expected a floating-point tensor, got ", toString(self.scalar_type()));
+  FACULA_CHECK(self.is_floating_point(), DTypeError, op, ": expected a floating-point tensor, got ",
+               toString(self.scalar_type()));
 }
 
 ScalarType float_option(const TensorOptions& options, const char* op, bool complex_too) {
   ScalarType t = options.dtype();
-  FACULA_CHECK(isFloatingType(t) || (complex_too && isComplexType(t)), DTypeError, op, ": \"", op, "\" not implemented for '", toString(t),
-               "'. Use randint for integers");
+  FACULA_CHECK(isFloatingType(t) || (complex_too && isComplexType(t)), DTypeError, op, ": \"", op,
+               "\" not implemented for '", toString(t), "'. Use randint for integers");
   return t;
 }
 
@@ -53,8 +55,15 @@ Tensor empty_for_random(IntArrayRef size, const TensorOptions& options, ScalarTy
 // Complex numbers are pairs of reals; a standard complex normal has variance one in all.
 Tensor reals_of(const Tensor& t) { return t.is_complex() ? facula::view_as_real(t) : t; }
 
+double largest_span(ScalarType t) {
+  bool wide = t == ScalarType::Double || t == ScalarType::ComplexDouble;
+  return wide ? std::numeric_limits<double>::max() : static_cast<double>(std::numeric_limits<float>::max());
+}
+
 RandomFill uniform_fill(double from, double to) { return {.distribution = Distribution::Uniform, .a = from, .b = to}; }
-RandomFill normal_fill(double mean, double deviation) { return {.distribution = Distribution::Normal, .a = mean, .b = deviation}; }
+RandomFill normal_fill(double mean, double deviation) {
+  return {.distribution = Distribution::Normal, .a = mean, .b = deviation};
+}
 
 }  // namespace
 
@@ -68,8 +77,10 @@ Tensor Generator::get_state() const {
 
 void Generator::set_state(const Tensor& state) {
   FACULA_CHECK(impl_, ValueError, "Generator::set_state: this Generator is undefined");
-  FACULA_CHECK(state.defined() && state.is_cpu() && state.scalar_type() == kByte && state.dim() == 1 && state.numel() == 16, ValueError,
-               "Generator::set_state: RNG state must be a uint8 tensor of 16 elements on cpu, as get_state returns it");
+  FACULA_CHECK(
+      state.defined() && state.is_cpu() && state.scalar_type() == kByte && state.dim() == 1 && state.numel() == 16,
+      ValueError,
+      "Generator::set_state: RNG state must be a uint8 tensor of 16 elements on cpu, as get_state returns it");
   Tensor bytes = as_contiguous(state);
   uint64_t words[2];
   std::memcpy(words, bytes.impl()->data(), 16);
@@ -110,7 +121,8 @@ namespace {
 
 // The integers [low, high) must fit the dtype: a float counts exactly up to its mantissa.
 void check_range(ScalarType t, int64_t low, int64_t high, const char* op) {
-  FACULA_CHECK(low < high, ValueError, op, ": expects 'from' to be less than 'to', but got from=", low, " >= to=", high);
+  FACULA_CHECK(low < high, ValueError, op, ": expects 'from' to be less than 'to', but got from=", low,
+               " >= to=", high);
   double lowest = -9.3e18, highest = 1.9e19;
   switch (t) {
     case ScalarType::Byte: lowest = 0, highest = 255; break;
@@ -126,12 +138,14 @@ void check_range(ScalarType t, int64_t low, int64_t high, const char* op) {
     case ScalarType::Float8_e5m2: lowest = -57344, highest = 57344; break;
     default: break;
   }
-  FACULA_CHECK(static_cast<double>(low) >= lowest && static_cast<double>(high - 1) <= highest, ValueError, op, ": the range [", low, ", ", high,
-               ") is out of bounds for ", toString(t));
+  FACULA_CHECK(static_cast<double>(low) >= lowest && static_cast<double>(high - 1) <= highest, ValueError, op,
+               ": the range [", low, ", ", high, ") is out of bounds for ", toString(t));
 }
 
 RandomFill integer_fill(int64_t low, int64_t high) {
-  return {.distribution = Distribution::Integer, .low = low, .range = static_cast<uint64_t>(high) - static_cast<uint64_t>(low)};
+  return {.distribution = Distribution::Integer,
+          .low = low,
+          .range = static_cast<uint64_t>(high) - static_cast<uint64_t>(low)};
 }
 
 }  // namespace
@@ -147,18 +161,22 @@ Tensor randint(int64_t low, int64_t high, IntArrayRef size, MaybeGenerator gener
 Tensor randint(int64_t low, int64_t high, IntArrayRef size, const TensorOptions& options) {
   return meaning::randint(low, high, size, std::nullopt, options);
 }
-Tensor randint(int64_t high, IntArrayRef size, const TensorOptions& options) { return meaning::randint(0, high, size, std::nullopt, options); }
+Tensor randint(int64_t high, IntArrayRef size, const TensorOptions& options) {
+  return meaning::randint(0, high, size, std::nullopt, options);
+}
 Tensor randint(int64_t high, IntArrayRef size, MaybeGenerator generator, const TensorOptions& options) {
   return meaning::randint(0, high, size, generator, options);
 }
-Tensor randint_like(const Tensor& self, int64_t low, int64_t high, const TensorOptions& options, std::optional<MemoryFormat> format) {
+Tensor randint_like(const Tensor& self, int64_t low, int64_t high, const TensorOptions& options,
+                    std::optional<MemoryFormat> format) {
   TensorOptions o = like(self, options, format);
   check_range(o.dtype(), low, high, "randint_like");
   Tensor t = facula::empty_like(self, o, format);
   draw_into(t, integer_fill(low, high), std::nullopt, "randint_like");
   return t;
 }
-Tensor randint_like(const Tensor& self, int64_t high, const TensorOptions& options, std::optional<MemoryFormat> format) {
+Tensor randint_like(const Tensor& self, int64_t high, const TensorOptions& options,
+                    std::optional<MemoryFormat> format) {
   return meaning::randint_like(self, 0, high, options, format);
 }
 
@@ -175,7 +193,8 @@ Tensor randperm(int64_t n, MaybeGenerator generator, const TensorOptions& option
   for (int64_t i = 0; i < n; ++i) p[i] = i;
   for (int64_t i = 0; i + 1 < n; ++i) {
     auto block = philox4x32_10(place.seed, place.offset + static_cast<uint64_t>(i / 2));
-    uint64_t word = i % 2 ? static_cast<uint64_t>(block[3]) << 32 | block[2] : static_cast<uint64_t>(block[1]) << 32 | block[0];
+    uint64_t word =
+        i % 2 ? static_cast<uint64_t>(block[3]) << 32 | block[2] : static_cast<uint64_t>(block[1]) << 32 | block[0];
     int64_t last = n - 1 - i;
     std::swap(p[last], p[random_bits::below(word, static_cast<uint64_t>(last) + 1)]);
   }
@@ -256,18 +275,19 @@ Tensor bernoulli(const Tensor& self, double p, MaybeGenerator generator) {
 }
 
 void uniform_(Tensor& self, double from, double to, MaybeGenerator generator) {
-  FACULA_CHECK(self.is_floating_point() || self.is_complex(), DTypeError, "uniform_: expected a floating-point tensor, got ",
-               toString(self.scalar_type()));
-  FACULA_CHECK(from <= to, ValueError, "uniform_: expects to return a [from, to) range, but found from=", from, " > to=", to);
-  FACULA_CHECK(std::isfinite(from) && std::isfinite(to) && std::isfinite(to - from), ValueError,
+  FACULA_CHECK(self.is_floating_point() || self.is_complex(), DTypeError,
+               "uniform_: expected a floating-point tensor, got ", toString(self.scalar_type()));
+  FACULA_CHECK(from <= to, ValueError, "uniform_: expects to return a [from, to) range, but found from=", from,
+               " > to=", to);
+  FACULA_CHECK(std::isfinite(from) && std::isfinite(to) && to - from <= largest_span(self.scalar_type()), ValueError,
                "uniform_: expects to-from to be finite, but found to=", to, " and from=", from);
   draw_into(reals_of(self), uniform_fill(from, to), generator, "uniform_");
   written(self);
 }
 void normal_(Tensor& self, double mean, double std, MaybeGenerator generator) {
   FACULA_CHECK(std >= 0, ValueError, "normal_: expects std >= 0.0, but found std ", std);
-  FACULA_CHECK(self.is_floating_point() || self.is_complex(), DTypeError, "normal_: expected a floating-point tensor, got ",
-               toString(self.scalar_type()));
+  FACULA_CHECK(self.is_floating_point() || self.is_complex(), DTypeError,
+               "normal_: expected a floating-point tensor, got ", toString(self.scalar_type()));
   if (self.is_complex()) {
     Tensor parts = reals_of(self);
     draw_into(parts, normal_fill(0, std * std::sqrt(0.5)), generator, "normal_");
@@ -307,7 +327,8 @@ void random_(Tensor& self, int64_t from, std::optional<int64_t> to, MaybeGenerat
       case ScalarType::Double: last = uint64_t{1} << 53; break;
       default: break;
     }
-    FACULA_CHECK(from <= static_cast<int64_t>(last), ValueError, "random_: from=", from, " is out of bounds for ", toString(self.scalar_type()));
+    FACULA_CHECK(from <= static_cast<int64_t>(last), ValueError, "random_: from=", from, " is out of bounds for ",
+                 toString(self.scalar_type()));
     fill.range = last - static_cast<uint64_t>(from) + 1;
   }
   draw_into(self, fill, generator, "random_");
@@ -334,26 +355,30 @@ void log_normal_(Tensor& self, double mean, double std, MaybeGenerator generator
 }
 
 Tensor multinomial(const Tensor& self, int64_t num_samples, bool replacement, MaybeGenerator generator) {
-  FACULA_CHECK(self.dim() == 1 || self.dim() == 2, ShapeError, "multinomial: prob_dist must be 1 or 2 dim, got shape ", to_text(self.sizes()));
+  FACULA_CHECK(self.dim() == 1 || self.dim() == 2, ShapeError, "multinomial: prob_dist must be 1 or 2 dim, got shape ",
+               to_text(self.sizes()));
   check_floating(self, "multinomial");
   int64_t categories = self.size(-1);
   FACULA_CHECK(num_samples > 0, ValueError, "multinomial: cannot sample n_sample <= 0 samples, got ", num_samples);
-  FACULA_CHECK(replacement || num_samples <= categories, ValueError, "multinomial: cannot sample n_sample > prob_dist.size(-1) samples without replacement (",
-               num_samples, " > ", categories, ")");
+  FACULA_CHECK(replacement || num_samples <= categories, ValueError,
+               "multinomial: cannot sample n_sample > prob_dist.size(-1) samples without replacement (", num_samples,
+               " > ", categories, ")");
   DimVector sizes(self.sizes());
   sizes.back() = num_samples;
   if (self.is_meta()) return new_tensor(sizes, kLong, self.device(), "multinomial");
   Tensor p = self.to(kDouble);
   FACULA_CHECK(p.isfinite().logical_and(p.ge(0)).all().item<bool>(), ValueError,
                "multinomial: probability tensor contains either `inf`, `nan` or element < 0");
-  FACULA_CHECK(p.sum(-1).gt(0).all().item<bool>(), ValueError, "multinomial: invalid multinomial distribution (sum of probabilities <= 0)");
+  FACULA_CHECK(p.sum(-1).gt(0).all().item<bool>(), ValueError,
+               "multinomial: invalid multinomial distribution (sum of probabilities <= 0)");
   if (!replacement) {
     // Races of exponential clocks: the first to ring have the right joint distribution. Zero weights never ring.
     Tensor clocks = new_tensor(p.sizes(), kDouble, self.device());
     draw_into(clocks, {.distribution = Distribution::Exponential, .a = 1}, generator, "multinomial");
     Tensor scores = facula::where(p.gt(0), p.div(clocks), Scalar(-1.0));
     FACULA_CHECK(p.gt(0).sum(-1).ge(num_samples).all().item<bool>(), ValueError,
-                 "multinomial: invalid multinomial distribution (with replacement=False, not enough non-negative category to sample)");
+                 "multinomial: invalid multinomial distribution (with replacement=False, not enough non-negative "
+                 "category to sample)");
     return std::get<1>(scores.topk(num_samples, -1));
   }
   Tensor edges = p.cumsum(-1);
@@ -372,12 +397,14 @@ std::tuple<Tensor, Tensor> native_dropout(const Tensor& input, double p, std::op
   Tensor mask = new_tensor(input.sizes(), kBool, input.device(), "dropout");
   draw_into(mask, {.distribution = Distribution::Bernoulli, .a = 1 - p}, std::nullopt, "dropout");
   ScalarType t = input.scalar_type();
-  FACULA_CHECK(isFloatingType(t) || isComplexType(t), DTypeError, "dropout: result type Float can't be cast to the input's type ", toString(t));
+  FACULA_CHECK(isFloatingType(t) || isComplexType(t), DTypeError,
+               "dropout: result type Float can't be cast to the input's type ", toString(t));
   // x * mask * scale in one pass; a dropped element is zero even where x is not finite.
   Program program;
   Value x = program.load(t), keep = program.load(kBool), scale = program.param(x.type), zero = program.param(x.type);
   program.store(program.apply(ScalarOp::where, keep, program.apply(ScalarOp::mul, x, scale), zero), t);
-  Tensor out = run_program(program, {input, mask}, {Scalar(p < 1 ? 1 / (1 - p) : 0.0), Scalar(0.0)}, Out::fresh(), "dropout");
+  Tensor out =
+      run_program(program, {input, mask}, {Scalar(p < 1 ? 1 / (1 - p) : 0.0), Scalar(0.0)}, Out::fresh(), "dropout");
   return {out, mask};
 }
 

@@ -35,19 +35,21 @@ std::tuple<Tensor, Tensor> best_so_far(OpId id, const Tensor& self, int64_t dim,
   Tensor values = new_scan_result(self, s->dtype, op);
   Tensor indices = new_scan_result(self, kLong, op);
   if (!s->device.is_meta()) {
-    call_kernel<void(const Tensor&, int64_t, const Tensor&, const Tensor&)>(id, s->device.type(), self, dim, values, indices);
+    call_kernel<void(const Tensor&, int64_t, const Tensor&, const Tensor&)>(id, s->device.type(), self, dim, values,
+                                                                            indices);
   }
   return {std::move(values), std::move(indices)};
 }
 
 // What `diff` puts before or after: the same sizes but for the dim, the same device.
 void check_diff_part(const Tensor& self, const Tensor& part, int64_t dim, const char* name) {
-  FACULA_CHECK(part.dim() == self.dim(), ShapeError, "diff: expects prepend and append to be the same dimension as input, but ", name, " has ",
-               part.dim(), " dimensions and input has ", self.dim());
+  FACULA_CHECK(part.dim() == self.dim(), ShapeError,
+               "diff: expects prepend and append to be the same dimension as input, but ", name, " has ", part.dim(),
+               " dimensions and input has ", self.dim());
   for (int64_t d = 0; d < self.dim(); ++d) {
     FACULA_CHECK(d == dim || part.size(d) == self.size(d), ShapeError, "diff: expects the shape of tensor to ", name,
-                 " to match that of input except along the differencing dimension; input.size(", d, ") = ", self.size(d), ", but ", name,
-                 ".size(", d, ") = ", part.size(d));
+                 " to match that of input except along the differencing dimension; input.size(", d,
+                 ") = ", self.size(d), ", but ", name, ".size(", d, ") = ", part.size(d));
   }
 }
 
@@ -59,13 +61,21 @@ Tensor diff_once(const Tensor& x, int64_t dim) {
 
 }  // namespace
 
-Tensor cumsum(const Tensor& self, int64_t dim, std::optional<ScalarType> dtype) { return fold(OpId::cumsum, self, dim, dtype, "cumsum"); }
+Tensor cumsum(const Tensor& self, int64_t dim, std::optional<ScalarType> dtype) {
+  return fold(OpId::cumsum, self, dim, dtype, "cumsum");
+}
 
-Tensor cumprod(const Tensor& self, int64_t dim, std::optional<ScalarType> dtype) { return fold(OpId::cumprod, self, dim, dtype, "cumprod"); }
+Tensor cumprod(const Tensor& self, int64_t dim, std::optional<ScalarType> dtype) {
+  return fold(OpId::cumprod, self, dim, dtype, "cumprod");
+}
 
-std::tuple<Tensor, Tensor> cummax(const Tensor& self, int64_t dim) { return best_so_far(OpId::cummax, self, dim, "cummax"); }
+std::tuple<Tensor, Tensor> cummax(const Tensor& self, int64_t dim) {
+  return best_so_far(OpId::cummax, self, dim, "cummax");
+}
 
-std::tuple<Tensor, Tensor> cummin(const Tensor& self, int64_t dim) { return best_so_far(OpId::cummin, self, dim, "cummin"); }
+std::tuple<Tensor, Tensor> cummin(const Tensor& self, int64_t dim) {
+  return best_so_far(OpId::cummin, self, dim, "cummin");
+}
 
 Tensor logcumsumexp(const Tensor& self, int64_t dim) {
   FACULA_CHECK(self.defined(), ValueError, "logcumsumexp: the input tensor is undefined");
@@ -80,9 +90,11 @@ Tensor logcumsumexp(const Tensor& self, int64_t dim) {
   return out;
 }
 
-Tensor diff(const Tensor& self, int64_t n, int64_t dim, const std::optional<Tensor>& prepend, const std::optional<Tensor>& append) {
+Tensor diff(const Tensor& self, int64_t n, int64_t dim, const std::optional<Tensor>& prepend,
+            const std::optional<Tensor>& append) {
   FACULA_CHECK(self.defined(), ValueError, "diff: the input tensor is undefined");
-  FACULA_CHECK(self.dim() > 0, ShapeError, "diff: expects input to be at least one-dimensional, but it has no dimensions; use unsqueeze(0)");
+  FACULA_CHECK(self.dim() > 0, ShapeError,
+               "diff: expects input to be at least one-dimensional, but it has no dimensions; use unsqueeze(0)");
   FACULA_CHECK(n >= 0, ValueError, "diff: order must be non-negative but got ", n);
   dim = wrap_dim(dim, self.dim(), "diff");
   const bool before = prepend && prepend->defined(), after = append && append->defined();

@@ -7,8 +7,8 @@ namespace {
 
 void check_ordered(const Tensor& self, const char* op) {
   FACULA_CHECK(self.defined(), ValueError, op, ": the input tensor is undefined");
-  FACULA_CHECK(!isComplexType(self.impl()->dtype), DTypeError, op, ": does not support complex dtypes, got ", toString(self.impl()->dtype),
-               "; order by .abs() or .real() instead");
+  FACULA_CHECK(!isComplexType(self.impl()->dtype), DTypeError, op, ": does not support complex dtypes, got ",
+               toString(self.impl()->dtype), "; order by .abs() or .real() instead");
 }
 
 // A tensor of other sizes along one dim, in the memory order of `self`.
@@ -25,22 +25,26 @@ std::tuple<Tensor, Tensor> sort_along(const Tensor& self, int64_t dim, bool desc
   Tensor values = new_like(self, s->sizes, s->dtype, op);
   Tensor indices = new_like(self, s->sizes, kLong, op);
   if (!s->device.is_meta()) {
-    call_kernel<void(const Tensor&, int64_t, bool, const Tensor&, const Tensor&)>(OpId::sort, s->device.type(), self, dim, descending,
-                                                                                  values, indices);
+    call_kernel<void(const Tensor&, int64_t, bool, const Tensor&, const Tensor&)>(OpId::sort, s->device.type(), self,
+                                                                                  dim, descending, values, indices);
   }
   return {std::move(values), std::move(indices)};
 }
 
 }  // namespace
 
-std::tuple<Tensor, Tensor> sort(const Tensor& self, int64_t dim, bool descending) { return sort_along(self, dim, descending, "sort"); }
+std::tuple<Tensor, Tensor> sort(const Tensor& self, int64_t dim, bool descending) {
+  return sort_along(self, dim, descending, "sort");
+}
 
 // Every sort is stable: asking for it changes nothing.
 std::tuple<Tensor, Tensor> sort(const Tensor& self, std::optional<bool>, int64_t dim, bool descending) {
   return sort_along(self, dim, descending, "sort");
 }
 
-Tensor argsort(const Tensor& self, int64_t dim, bool descending) { return std::get<1>(sort_along(self, dim, descending, "argsort")); }
+Tensor argsort(const Tensor& self, int64_t dim, bool descending) {
+  return std::get<1>(sort_along(self, dim, descending, "argsort"));
+}
 
 Tensor argsort(const Tensor& self, bool, int64_t dim, bool descending) {
   return std::get<1>(sort_along(self, dim, descending, "argsort"));
@@ -53,15 +57,16 @@ std::tuple<Tensor, Tensor> topk(const Tensor& self, int64_t k, int64_t dim, bool
   const TensorImpl* s = self.impl();
   dim = wrap_dim(dim, s->dim(), "topk");
   const int64_t n = s->dim() == 0 ? 1 : s->sizes[static_cast<size_t>(dim)];
-  FACULA_CHECK(k >= 0 && k <= n, IndexError, "topk: selected index k out of range: k is ", k, ", but dimension ", dim, " has ", n, " entries");
+  FACULA_CHECK(k >= 0 && k <= n, IndexError, "topk: selected index k out of range: k is ", k, ", but dimension ", dim,
+               " has ", n, " entries");
   DimVector sizes = s->sizes;
   if (s->dim() > 0) sizes[static_cast<size_t>(dim)] = k;
   else if (k == 0) sizes.push_back(0);
   Tensor values = new_like(self, sizes, s->dtype, "topk");
   Tensor indices = new_like(self, sizes, kLong, "topk");
   if (!s->device.is_meta()) {
-    call_kernel<void(const Tensor&, int64_t, int64_t, bool, const Tensor&, const Tensor&)>(OpId::topk, s->device.type(), self, k, dim,
-                                                                                           largest, values, indices);
+    call_kernel<void(const Tensor&, int64_t, int64_t, bool, const Tensor&, const Tensor&)>(
+        OpId::topk, s->device.type(), self, k, dim, largest, values, indices);
   }
   return {std::move(values), std::move(indices)};
 }
@@ -71,16 +76,17 @@ std::tuple<Tensor, Tensor> kthvalue(const Tensor& self, int64_t k, int64_t dim, 
   const TensorImpl* s = self.impl();
   dim = wrap_dim(dim, s->dim(), "kthvalue");
   const int64_t n = s->dim() == 0 ? 1 : s->sizes[static_cast<size_t>(dim)];
-  FACULA_CHECK(n > 0, IndexError, "kthvalue: Expected reduction dim ", dim, " to have non-zero size, but self has sizes ", to_text(s->sizes));
-  FACULA_CHECK(k >= 1 && k <= n, IndexError, "kthvalue: selected number k out of range for dimension ", dim, ": k is ", k,
-               " and must be in [1, ", n, "]");
+  FACULA_CHECK(n > 0, IndexError, "kthvalue: Expected reduction dim ", dim,
+               " to have non-zero size, but self has sizes ", to_text(s->sizes));
+  FACULA_CHECK(k >= 1 && k <= n, IndexError, "kthvalue: selected number k out of range for dimension ", dim, ": k is ",
+               k, " and must be in [1, ", n, "]");
   DimVector sizes = s->sizes;
   if (s->dim() > 0) sizes[static_cast<size_t>(dim)] = 1;
   Tensor values = new_tensor(sizes, s->dtype, s->device, "kthvalue");
   Tensor indices = new_tensor(sizes, kLong, s->device, "kthvalue");
   if (!s->device.is_meta()) {
-    call_kernel<void(const Tensor&, int64_t, int64_t, const Tensor&, const Tensor&)>(OpId::kthvalue, s->device.type(), self, k, dim, values,
-                                                                                     indices);
+    call_kernel<void(const Tensor&, int64_t, int64_t, const Tensor&, const Tensor&)>(OpId::kthvalue, s->device.type(),
+                                                                                     self, k, dim, values, indices);
   }
   if (!keepdim && s->dim() > 0) {
     sizes.erase(static_cast<size_t>(dim));

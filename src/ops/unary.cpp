@@ -10,7 +10,8 @@ namespace facula::meaning {
 
 Tensor round(const Tensor& self, int64_t decimals, const Out& out) {
   ScalarType t = self.scalar_type();
-  FACULA_CHECK(!isComplexType(t) && t != ScalarType::Bool, DTypeError, "round: not implemented for '", toString(t), "'");
+  FACULA_CHECK(!isComplexType(t) && t != ScalarType::Bool, DTypeError, "round: not implemented for '", toString(t),
+               "'");
   if (decimals == 0 || isIntegralType(t, false)) return pointwise(ScalarOp::round, {self}, out);
   CType type = compute_type(t);
   // Scaling by a power of ten that is exact, and undoing it by the inverse operation, keeps short decimals exact.
@@ -38,7 +39,8 @@ Tensor gelu(const Tensor& self, std::string_view approximate, const Out& out) {
 Tensor elu(const Tensor& self, const Scalar& alpha, const Scalar& scale, const Scalar& input_scale, const Out& out) {
   if (input_scale.equal_int(1)) return pointwise(ScalarOp::elu, {self, alpha, scale}, out, "elu");
   ScalarType t = self.scalar_type();
-  FACULA_CHECK(isFloatingType(t), DTypeError, "elu: not implemented for '", toString(t), "'; convert to a floating-point dtype");
+  FACULA_CHECK(isFloatingType(t), DTypeError, "elu: not implemented for '", toString(t),
+               "'; convert to a floating-point dtype");
   CType type = compute_type(t);
   Program p;
   Value x = p.load(t), a = p.param(type), s = p.param(type), i = p.param(type), zero = p.param(type);
@@ -79,7 +81,8 @@ Tensor imag(const Tensor& self) {
   return part_of_complex(self, 1);
 }
 Tensor positive(const Tensor& self) {
-  FACULA_CHECK(self.scalar_type() != ScalarType::Bool, DTypeError, "positive: The `+` operator, on a bool tensor is not supported");
+  FACULA_CHECK(self.scalar_type() != ScalarType::Bool, DTypeError,
+               "positive: The `+` operator, on a bool tensor is not supported");
   return self;
 }
 
@@ -99,10 +102,11 @@ double largest(ScalarType t) {
 
 }  // namespace
 
-Tensor nan_to_num(const Tensor& self, std::optional<double> nan, std::optional<double> posinf, std::optional<double> neginf,
-                  const Out& out) {
+Tensor nan_to_num(const Tensor& self, std::optional<double> nan, std::optional<double> posinf,
+                  std::optional<double> neginf, const Out& out) {
   ScalarType t = self.scalar_type();
-  FACULA_CHECK(!isComplexType(t), DTypeError, "nan_to_num: not implemented for '", toString(t), "'; apply it to real and imag");
+  FACULA_CHECK(!isComplexType(t), DTypeError, "nan_to_num: not implemented for '", toString(t),
+               "'; apply it to real and imag");
   Program p;
   Value x = p.load(t);
   if (isIntegralType(t, true)) {
@@ -113,18 +117,21 @@ Tensor nan_to_num(const Tensor& self, std::optional<double> nan, std::optional<d
   x = p.apply(ScalarOp::replace_posinf, x, p.param(x.type));
   x = p.apply(ScalarOp::replace_neginf, x, p.param(x.type));
   p.store(x, t);
-  return run_program(p, {self}, {nan.value_or(0.0), posinf.value_or(largest(t)), neginf.value_or(-largest(t))}, out, "nan_to_num");
+  return run_program(p, {self}, {nan.value_or(0.0), posinf.value_or(largest(t)), neginf.value_or(-largest(t))}, out,
+                     "nan_to_num");
 }
 
 Tensor clamp(const Tensor& self, const std::optional<Scalar>& min, const std::optional<Scalar>& max, const Out& out) {
   FACULA_CHECK(min || max, ValueError, "clamp: At least one of 'min' or 'max' must not be None");
   if (min && max) return pointwise(ScalarOp::clamp, {self, *min, *max}, out);
-  return min ? pointwise(ScalarOp::clamp_min, {self, *min}, out, "clamp") : pointwise(ScalarOp::clamp_max, {self, *max}, out, "clamp");
+  return min ? pointwise(ScalarOp::clamp_min, {self, *min}, out, "clamp")
+             : pointwise(ScalarOp::clamp_max, {self, *max}, out, "clamp");
 }
 Tensor clamp(const Tensor& self, const std::optional<Tensor>& min, const std::optional<Tensor>& max, const Out& out) {
   FACULA_CHECK(min || max, ValueError, "clamp: At least one of 'min' or 'max' must not be None");
   if (min && max) return pointwise(ScalarOp::clamp, {self, *min, *max}, out);
-  return min ? pointwise(ScalarOp::clamp_min, {self, *min}, out, "clamp") : pointwise(ScalarOp::clamp_max, {self, *max}, out, "clamp");
+  return min ? pointwise(ScalarOp::clamp_min, {self, *min}, out, "clamp")
+             : pointwise(ScalarOp::clamp_max, {self, *max}, out, "clamp");
 }
 
 }  // namespace facula::meaning

@@ -18,36 +18,58 @@
 
 FACULA_EXPR_BEGIN
 
-template <class L> inline constexpr bool kIsComplexLane = lane_traits<L>::kComplex;
-template <class L> inline constexpr bool kIsRealFloatLane = kIsFloatLane<L> && !kIsComplexLane<L>;
-template <class L> inline constexpr bool kIsIntLane = !kIsFloatLane<L> && !kIsBoolLane<L>;
+template <class L>
+inline constexpr bool kIsComplexLane = lane_traits<L>::kComplex;
+template <class L>
+inline constexpr bool kIsRealFloatLane = kIsFloatLane<L> && !kIsComplexLane<L>;
+template <class L>
+inline constexpr bool kIsIntLane = !kIsFloatLane<L> && !kIsBoolLane<L>;
 
-#define FACULA_FN template <class L> static FACULA_DEVICE
+#define FACULA_FN    \
+  template <class L> \
+  static FACULA_DEVICE
 
 // Sums, differences and products of every lane; integers wrap.
-template <class L> FACULA_DEVICE L plus(L a, L b) {
+template <class L>
+FACULA_DEVICE L plus(L a, L b) {
   if constexpr (kIsFloatLane<L>) return a + b;
   else if constexpr (kIsBoolLane<L>) return static_cast<L>(a | b);
-  else return static_cast<L>(static_cast<typename unsigned_of<L>::type>(a) + static_cast<typename unsigned_of<L>::type>(b));
+  else
+    return static_cast<L>(static_cast<typename unsigned_of<L>::type>(a) +
+                          static_cast<typename unsigned_of<L>::type>(b));
 }
-template <class L> FACULA_DEVICE L minus(L a, L b) {
+template <class L>
+FACULA_DEVICE L minus(L a, L b) {
   if constexpr (kIsFloatLane<L>) return a - b;
-  else return static_cast<L>(static_cast<typename unsigned_of<L>::type>(a) - static_cast<typename unsigned_of<L>::type>(b));
+  else
+    return static_cast<L>(static_cast<typename unsigned_of<L>::type>(a) -
+                          static_cast<typename unsigned_of<L>::type>(b));
 }
-template <class L> FACULA_DEVICE L times(L a, L b) {
+template <class L>
+FACULA_DEVICE L times(L a, L b) {
   if constexpr (kIsFloatLane<L>) return a * b;
   else if constexpr (kIsBoolLane<L>) return static_cast<L>(a & b);
-  else return static_cast<L>(static_cast<typename unsigned_of<L>::type>(a) * static_cast<typename unsigned_of<L>::type>(b));
+  else
+    return static_cast<L>(static_cast<typename unsigned_of<L>::type>(a) *
+                          static_cast<typename unsigned_of<L>::type>(b));
 }
 // x bounded by numbers that are not NaN; NaN stays.
-template <class L> FACULA_DEVICE L at_least(L x, L low) { return m::select(x < low, low, x); }
-template <class L> FACULA_DEVICE L at_most(L x, L high) { return m::select(x > high, high, x); }
+template <class L>
+FACULA_DEVICE L at_least(L x, L low) {
+  return m::select(x < low, low, x);
+}
+template <class L>
+FACULA_DEVICE L at_most(L x, L high) {
+  return m::select(x > high, high, x);
+}
 // The larger and the smaller; NaN wins from either side.
-template <class L> FACULA_DEVICE L larger(L a, L b) {
+template <class L>
+FACULA_DEVICE L larger(L a, L b) {
   if constexpr (kIsFloatLane<L>) return m::select(m::isnan(b), b, at_least(a, b));
   else return at_least(a, b);
 }
-template <class L> FACULA_DEVICE L smaller(L a, L b) {
+template <class L>
+FACULA_DEVICE L smaller(L a, L b) {
   if constexpr (kIsFloatLane<L>) return m::select(m::isnan(b), b, at_most(a, b));
   else return at_most(a, b);
 }
@@ -56,7 +78,9 @@ namespace op {
 
 // ---- arithmetic ----------------------------------------------------------------------------------------------------------------
 
-struct positive { FACULA_FN L eval(L x) { return x; } };
+struct positive {
+  FACULA_FN L eval(L x) { return x; }
+};
 struct neg {
   FACULA_FN L eval(L x) {
     if constexpr (kIsFloatLane<L>) return -x;
@@ -92,23 +116,33 @@ struct sgn {
     }
   }
 };
-#define FACULA_ROUNDING(name)                            \
-  struct name {                                          \
-    FACULA_FN L eval(L x) {                              \
-      if constexpr (kIsFloatLane<L>) return m::name(x);  \
-      else return x;                                     \
-    }                                                    \
+#define FACULA_ROUNDING(name)                           \
+  struct name {                                         \
+    FACULA_FN L eval(L x) {                             \
+      if constexpr (kIsFloatLane<L>) return m::name(x); \
+      else return x;                                    \
+    }                                                   \
   };
 FACULA_ROUNDING(ceil)
 FACULA_ROUNDING(floor)
 FACULA_ROUNDING(round)  // halves go to even
 FACULA_ROUNDING(trunc)
 #undef FACULA_ROUNDING
-struct frac { FACULA_FN L eval(L x) { return x - m::trunc(x); } };
-struct sqrt { FACULA_FN L eval(L x) { return m::sqrt(x); } };
-struct rsqrt { FACULA_FN L eval(L x) { return splat<L>(1) / m::sqrt(x); } };
-struct square { FACULA_FN L eval(L x) { return times(x, x); } };
-struct reciprocal { FACULA_FN L eval(L x) { return splat<L>(1) / x; } };
+struct frac {
+  FACULA_FN L eval(L x) { return x - m::trunc(x); }
+};
+struct sqrt {
+  FACULA_FN L eval(L x) { return m::sqrt(x); }
+};
+struct rsqrt {
+  FACULA_FN L eval(L x) { return splat<L>(1) / m::sqrt(x); }
+};
+struct square {
+  FACULA_FN L eval(L x) { return times(x, x); }
+};
+struct reciprocal {
+  FACULA_FN L eval(L x) { return splat<L>(1) / x; }
+};
 struct conj {
   FACULA_FN L eval(L x) {
     if constexpr (kIsComplexLane<L>) return {x.re, -x.im};
@@ -121,15 +155,21 @@ struct real {
     else return x;
   }
 };
-struct imag { FACULA_FN typename lane_traits<L>::Real eval(L x) { return x.im; } };
+struct imag {
+  FACULA_FN typename lane_traits<L>::Real eval(L x) { return x.im; }
+};
 struct angle {
   FACULA_FN typename lane_traits<L>::Real eval(L x) {
     if constexpr (kIsComplexLane<L>) return m::atan2(x.im, x.re);
     else return m::select(m::isnan(x), x, m::select(x < splat<L>(0), splat<L>(kPi), splat<L>(0)));
   }
 };
-struct deg2rad { FACULA_FN L eval(L x) { return x * splat<L>(kPi / 180.0); } };
-struct rad2deg { FACULA_FN L eval(L x) { return x * splat<L>(180.0 / kPi); } };
+struct deg2rad {
+  FACULA_FN L eval(L x) { return x * splat<L>(kPi / 180.0); }
+};
+struct rad2deg {
+  FACULA_FN L eval(L x) { return x * splat<L>(180.0 / kPi); }
+};
 struct bitwise_not {
   FACULA_FN L eval(L x) {
     if constexpr (kIsBoolLane<L>) return static_cast<L>(x ^ L(1));
@@ -137,18 +177,30 @@ struct bitwise_not {
   }
 };
 
-struct add { FACULA_FN L eval(L a, L b) { return plus(a, b); } };
-struct sub { FACULA_FN L eval(L a, L b) { return minus(a, b); } };
-struct mul { FACULA_FN L eval(L a, L b) { return times(a, b); } };
-struct div { FACULA_FN L eval(L a, L b) { return a / b; } };
+struct add {
+  FACULA_FN L eval(L a, L b) { return plus(a, b); }
+};
+struct sub {
+  FACULA_FN L eval(L a, L b) { return minus(a, b); }
+};
+struct mul {
+  FACULA_FN L eval(L a, L b) { return times(a, b); }
+};
+struct div {
+  FACULA_FN L eval(L a, L b) { return a / b; }
+};
 
 // Integer quotients: a zero divisor gives 0 (the caller reports it), and the least number over -1 wraps.
-template <class L> FACULA_DEVICE L quotient(L a, L b) {
+template <class L>
+FACULA_DEVICE L quotient(L a, L b) {
   if (b == L(0)) return L(0);
   if (b == static_cast<L>(-1) && L(-1) < L(1)) return minus(L(0), a);
   return static_cast<L>(a / b);
 }
-template <class L> FACULA_DEVICE L rest(L a, L b) { return b == L(0) ? L(0) : minus(a, times(quotient(a, b), b)); }
+template <class L>
+FACULA_DEVICE L rest(L a, L b) {
+  return b == L(0) ? L(0) : minus(a, times(quotient(a, b), b));
+}
 
 struct div_trunc {
   static constexpr bool kFaultsOnZero = true;
@@ -190,16 +242,36 @@ struct div_floor {
   }
 };
 
-struct copysign { FACULA_FN L eval(L a, L b) { return m::copysign(a, b); } };
-struct maximum { FACULA_FN L eval(L a, L b) { return larger(a, b); } };
-struct minimum { FACULA_FN L eval(L a, L b) { return smaller(a, b); } };
-struct clamp_min { FACULA_FN L eval(L x, L low) { return larger(x, low); } };
-struct clamp_max { FACULA_FN L eval(L x, L high) { return smaller(x, high); } };
-struct fmax { FACULA_FN L eval(L a, L b) { return m::select(m::isnan(b) | (a > b), a, b); } };
-struct fmin { FACULA_FN L eval(L a, L b) { return m::select(m::isnan(b) | (a < b), a, b); } };
-struct bitwise_and { FACULA_FN L eval(L a, L b) { return static_cast<L>(a & b); } };
-struct bitwise_or { FACULA_FN L eval(L a, L b) { return static_cast<L>(a | b); } };
-struct bitwise_xor { FACULA_FN L eval(L a, L b) { return static_cast<L>(a ^ b); } };
+struct copysign {
+  FACULA_FN L eval(L a, L b) { return m::copysign(a, b); }
+};
+struct maximum {
+  FACULA_FN L eval(L a, L b) { return larger(a, b); }
+};
+struct minimum {
+  FACULA_FN L eval(L a, L b) { return smaller(a, b); }
+};
+struct clamp_min {
+  FACULA_FN L eval(L x, L low) { return larger(x, low); }
+};
+struct clamp_max {
+  FACULA_FN L eval(L x, L high) { return smaller(x, high); }
+};
+struct fmax {
+  FACULA_FN L eval(L a, L b) { return m::select(m::isnan(b) | (a > b), a, b); }
+};
+struct fmin {
+  FACULA_FN L eval(L a, L b) { return m::select(m::isnan(b) | (a < b), a, b); }
+};
+struct bitwise_and {
+  FACULA_FN L eval(L a, L b) { return static_cast<L>(a & b); }
+};
+struct bitwise_or {
+  FACULA_FN L eval(L a, L b) { return static_cast<L>(a | b); }
+};
+struct bitwise_xor {
+  FACULA_FN L eval(L a, L b) { return static_cast<L>(a ^ b); }
+};
 // A distance that is negative or as large as the type shifts everything out.
 struct bitwise_left_shift {
   FACULA_FN L eval(L a, L b) {
@@ -245,10 +317,18 @@ struct nextafter {
   static constexpr bool kScalarOnly = true;
   FACULA_FN L eval(L a, L b) { return m::nextafter(a, b); }
 };
-struct replace_nan { FACULA_FN L eval(L x, L v) { return m::select(m::isnan(x), v, x); } };
-struct replace_posinf { FACULA_FN L eval(L x, L v) { return m::select(x == m::infinity(x), v, x); } };
-struct replace_neginf { FACULA_FN L eval(L x, L v) { return m::select(x == -m::infinity(x), v, x); } };
-struct complex { FACULA_FN Complex<L> eval(L re, L im) { return {re, im}; } };
+struct replace_nan {
+  FACULA_FN L eval(L x, L v) { return m::select(m::isnan(x), v, x); }
+};
+struct replace_posinf {
+  FACULA_FN L eval(L x, L v) { return m::select(x == m::infinity(x), v, x); }
+};
+struct replace_neginf {
+  FACULA_FN L eval(L x, L v) { return m::select(x == -m::infinity(x), v, x); }
+};
+struct complex {
+  FACULA_FN Complex<L> eval(L re, L im) { return {re, im}; }
+};
 struct polar {
   FACULA_FN Complex<L> eval(L length, L angle) { return {length * m::cos(angle), length * m::sin(angle)}; }
 };
@@ -265,7 +345,9 @@ struct sub_alpha {
     else return minus(x, times(alpha, y));
   }
 };
-struct clamp { FACULA_FN L eval(L x, L low, L high) { return smaller(larger(x, low), high); } };
+struct clamp {
+  FACULA_FN L eval(L x, L low, L high) { return smaller(larger(x, low), high); }
+};
 // Exact at both ends: counts from the nearer one.
 struct lerp {
   FACULA_FN L eval(L a, L b, L w) {
@@ -278,18 +360,20 @@ struct lerp {
 
 // ---- comparisons: results are masks ----------------------------------------------------------------------------------------------
 
-#define FACULA_TEST(name, both)                                                            \
-  struct name {                                                                            \
-    FACULA_FN typename lane_traits<L>::Mask eval(L x) {                                    \
-      if constexpr (kIsComplexLane<L>) return m::name(x.re) both m::name(x.im);            \
-      else return m::name(x);                                                              \
-    }                                                                                      \
+#define FACULA_TEST(name, both)                                                 \
+  struct name {                                                                 \
+    FACULA_FN typename lane_traits<L>::Mask eval(L x) {                         \
+      if constexpr (kIsComplexLane<L>) return m::name(x.re) both m::name(x.im); \
+      else return m::name(x);                                                   \
+    }                                                                           \
   };
 FACULA_TEST(isnan, |)
 FACULA_TEST(isinf, |)
 FACULA_TEST(isfinite, &)
 #undef FACULA_TEST
-struct signbit { FACULA_FN typename lane_traits<L>::Mask eval(L x) { return m::signbit(x); } };
+struct signbit {
+  FACULA_FN typename lane_traits<L>::Mask eval(L x) { return m::signbit(x); }
+};
 struct isposinf {
   FACULA_FN typename lane_traits<L>::Mask eval(L x) {
     if constexpr (kIsFloatLane<L>) return x == m::infinity(x);
@@ -308,12 +392,24 @@ struct eq {
     else return a == b;
   }
 };
-struct ne { FACULA_FN typename lane_traits<L>::Mask eval(L a, L b) { return !eq::eval(a, b); } };
-struct lt { FACULA_FN typename lane_traits<L>::Mask eval(L a, L b) { return a < b; } };
-struct le { FACULA_FN typename lane_traits<L>::Mask eval(L a, L b) { return a <= b; } };
-struct gt { FACULA_FN typename lane_traits<L>::Mask eval(L a, L b) { return a > b; } };
-struct ge { FACULA_FN typename lane_traits<L>::Mask eval(L a, L b) { return a >= b; } };
-struct logical_not { FACULA_FN typename lane_traits<L>::Mask eval(L x) { return eq::eval(x, splat<L>(0)); } };
+struct ne {
+  FACULA_FN typename lane_traits<L>::Mask eval(L a, L b) { return !eq::eval(a, b); }
+};
+struct lt {
+  FACULA_FN typename lane_traits<L>::Mask eval(L a, L b) { return a < b; }
+};
+struct le {
+  FACULA_FN typename lane_traits<L>::Mask eval(L a, L b) { return a <= b; }
+};
+struct gt {
+  FACULA_FN typename lane_traits<L>::Mask eval(L a, L b) { return a > b; }
+};
+struct ge {
+  FACULA_FN typename lane_traits<L>::Mask eval(L a, L b) { return a >= b; }
+};
+struct logical_not {
+  FACULA_FN typename lane_traits<L>::Mask eval(L x) { return eq::eval(x, splat<L>(0)); }
+};
 struct logical_and {
   FACULA_FN typename lane_traits<L>::Mask eval(L a, L b) { return !(logical_not::eval(a) | logical_not::eval(b)); }
 };
@@ -324,12 +420,18 @@ struct logical_xor {
   FACULA_FN typename lane_traits<L>::Mask eval(L a, L b) { return logical_not::eval(a) != logical_not::eval(b); }
 };
 struct where {
-  template <class M, class L> static FACULA_DEVICE L eval(M condition, L a, L b) { return m::select(condition, a, b); }
+  template <class M, class L>
+  static FACULA_DEVICE L eval(M condition, L a, L b) {
+    return m::select(condition, a, b);
+  }
 };
 
 // ---- exponentials, logarithms, powers --------------------------------------------------------------------------------------------
 
-#define FACULA_ELEMENTARY(name) struct name { FACULA_FN L eval(L x) { return m::name(x); } };
+#define FACULA_ELEMENTARY(name)                  \
+  struct name {                                  \
+    FACULA_FN L eval(L x) { return m::name(x); } \
+  };
 FACULA_ELEMENTARY(exp)
 FACULA_ELEMENTARY(exp2)
 FACULA_ELEMENTARY(expm1)
@@ -395,10 +497,10 @@ FACULA_ELEMENTARY(tan)
 FACULA_ELEMENTARY(sinh)
 FACULA_ELEMENTARY(cosh)
 FACULA_ELEMENTARY(tanh)
-#define FACULA_INVERSE(name)                                \
-  struct name {                                             \
-    static constexpr bool kScalarOnlyComplex = true;        \
-    FACULA_FN L eval(L x) { return m::name(x); }            \
+#define FACULA_INVERSE(name)                         \
+  struct name {                                      \
+    static constexpr bool kScalarOnlyComplex = true; \
+    FACULA_FN L eval(L x) { return m::name(x); }     \
   };
 FACULA_INVERSE(asin)
 FACULA_INVERSE(acos)
@@ -413,15 +515,27 @@ struct sinc {
     return m::select(eq::eval(x, splat<L>(0)), splat<L>(1), m::sin(t) / t);
   }
 };
-struct atan2 { FACULA_FN L eval(L y, L x) { return m::atan2(y, x); } };
-struct hypot { FACULA_FN L eval(L x, L y) { return m::hypot(x, y); } };
+struct atan2 {
+  FACULA_FN L eval(L y, L x) { return m::atan2(y, x); }
+};
+struct hypot {
+  FACULA_FN L eval(L x, L y) { return m::hypot(x, y); }
+};
 
 // ---- activations -----------------------------------------------------------------------------------------------------------------
 
-struct sigmoid { FACULA_FN L eval(L x) { return splat<L>(1) / (splat<L>(1) + m::exp(-x)); } };
-struct relu { FACULA_FN L eval(L x) { return at_least(x, splat<L>(0)); } };
-struct relu6 { FACULA_FN L eval(L x) { return at_most(at_least(x, splat<L>(0)), splat<L>(6)); } };
-struct silu { FACULA_FN L eval(L x) { return x / (splat<L>(1) + m::exp(-x)); } };
+struct sigmoid {
+  FACULA_FN L eval(L x) { return splat<L>(1) / (splat<L>(1) + m::exp(-x)); }
+};
+struct relu {
+  FACULA_FN L eval(L x) { return at_least(x, splat<L>(0)); }
+};
+struct relu6 {
+  FACULA_FN L eval(L x) { return at_most(at_least(x, splat<L>(0)), splat<L>(6)); }
+};
+struct silu {
+  FACULA_FN L eval(L x) { return x / (splat<L>(1) + m::exp(-x)); }
+};
 struct mish {
   // tanh(log(1 + e^x)) = n / (n + 2) with n = e^x (e^x + 2), which is 1 beyond x = 20.
   FACULA_FN L eval(L x) {
@@ -456,7 +570,8 @@ struct gelu {
 struct gelu_tanh {
   // 1/2 (1 + tanh(u)) = 1 / (1 + e^(-2u)), u = sqrt(2/pi) (x + 0.044715 x^3)
   FACULA_FN L eval(L x) {
-    const L u = x * m::fma(x * x, splat<L>(2 * 0.79788456080286535588 * 0.044715), splat<L>(2 * 0.79788456080286535588));
+    const L u =
+        x * m::fma(x * x, splat<L>(2 * 0.79788456080286535588 * 0.044715), splat<L>(2 * 0.79788456080286535588));
     return x / (splat<L>(1) + m::exp(-u));
   }
 };
@@ -475,10 +590,18 @@ struct hardswish {
 struct log_sigmoid {
   FACULA_FN L eval(L x) { return at_most(x, splat<L>(0)) - m::log1p(m::exp(-m::abs(x))); }
 };
-struct softsign { FACULA_FN L eval(L x) { return x / (splat<L>(1) + m::abs(x)); } };
-struct tanhshrink { FACULA_FN L eval(L x) { return x - m::tanh(x); } };
-struct leaky_relu { FACULA_FN L eval(L x, L slope) { return m::select(x > splat<L>(0), x, x * slope); } };
-struct hardshrink { FACULA_FN L eval(L x, L bound) { return m::select((x >= -bound) & (x <= bound), splat<L>(0), x); } };
+struct softsign {
+  FACULA_FN L eval(L x) { return x / (splat<L>(1) + m::abs(x)); }
+};
+struct tanhshrink {
+  FACULA_FN L eval(L x) { return x - m::tanh(x); }
+};
+struct leaky_relu {
+  FACULA_FN L eval(L x, L slope) { return m::select(x > splat<L>(0), x, x * slope); }
+};
+struct hardshrink {
+  FACULA_FN L eval(L x, L bound) { return m::select((x >= -bound) & (x <= bound), splat<L>(0), x); }
+};
 struct softshrink {
   FACULA_FN L eval(L x, L bound) {
     const L inner = m::select(m::isnan(x), x, splat<L>(0));
@@ -486,15 +609,21 @@ struct softshrink {
   }
 };
 struct celu {
-  FACULA_FN L eval(L x, L alpha) { return m::select(x > splat<L>(0), x, alpha * m::expm1(at_most(x, splat<L>(0)) / alpha)); }
+  FACULA_FN L eval(L x, L alpha) {
+    return m::select(x > splat<L>(0), x, alpha * m::expm1(at_most(x, splat<L>(0)) / alpha));
+  }
 };
 struct elu {
   FACULA_FN L eval(L x, L alpha, L scale) {
     return m::select(x > splat<L>(0), x * scale, m::expm1(at_most(x, splat<L>(0))) * (alpha * scale));
   }
 };
-struct hardtanh { FACULA_FN L eval(L x, L low, L high) { return smaller(larger(x, low), high); } };
-struct threshold { FACULA_FN L eval(L x, L bound, L value) { return m::select(x <= bound, value, x); } };
+struct hardtanh {
+  FACULA_FN L eval(L x, L low, L high) { return smaller(larger(x, low), high); }
+};
+struct threshold {
+  FACULA_FN L eval(L x, L bound, L value) { return m::select(x <= bound, value, x); }
+};
 struct softplus {
   FACULA_FN L eval(L x, L beta, L bound) {
     const L t = x * beta;
@@ -506,10 +635,10 @@ struct softplus {
 
 FACULA_ELEMENTARY(erf)
 FACULA_ELEMENTARY(erfc)
-#define FACULA_SPECIAL(name)                                                                          \
-  struct name {                                                                                       \
-    static constexpr bool kScalarOnly = true;                                                         \
-    FACULA_FN L eval(L x) { return static_cast<L>(special::name(static_cast<double>(x))); }           \
+#define FACULA_SPECIAL(name)                                                                \
+  struct name {                                                                             \
+    static constexpr bool kScalarOnly = true;                                               \
+    FACULA_FN L eval(L x) { return static_cast<L>(special::name(static_cast<double>(x))); } \
   };
 FACULA_SPECIAL(erfinv)
 FACULA_SPECIAL(digamma)

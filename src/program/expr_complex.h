@@ -13,7 +13,9 @@ FACULA_EXPR_BEGIN
 
 inline constexpr double kPi = 3.14159265358979323846;
 
-#define FACULA_C template <class R> FACULA_DEVICE Complex<R>
+#define FACULA_C     \
+  template <class R> \
+  FACULA_DEVICE Complex<R>
 
 FACULA_C operator+(Complex<R> a, Complex<R> b) { return {a.re + b.re, a.im + b.im}; }
 FACULA_C operator-(Complex<R> a, Complex<R> b) { return {a.re - b.re, a.im - b.im}; }
@@ -63,7 +65,8 @@ FACULA_C expm1(Complex<R> z) {
 }
 
 // log of the length; close to length 1 through log1p, where the length itself would lose the digits.
-template <class R> FACULA_DEVICE R log_length(Complex<R> z) {
+template <class R>
+FACULA_DEVICE R log_length(Complex<R> z) {
   const R ax = m::abs(z.re), ay = m::abs(z.im), one = splat<R>(1);
   const R large = m::select(ax > ay, ax, ay), small = m::select(ax > ay, ay, ax);
   const R excess = m::fma(small, small, (large - one) * (large + one));
@@ -171,10 +174,10 @@ FACULA_DEVICE Z pow_double(Z a, Z b) {
   return m::exp(w * b);
 }
 
-#define FACULA_FROM_DOUBLE(name)                                                                  \
-  FACULA_C name(Complex<R> z) {                                                                   \
-    const Z w = name##_double({static_cast<double>(z.re), static_cast<double>(z.im)});            \
-    return {static_cast<R>(w.re), static_cast<R>(w.im)};                                          \
+#define FACULA_FROM_DOUBLE(name)                                                       \
+  FACULA_C name(Complex<R> z) {                                                        \
+    const Z w = name##_double({static_cast<double>(z.re), static_cast<double>(z.im)}); \
+    return {static_cast<R>(w.re), static_cast<R>(w.im)};                               \
   }
 FACULA_FROM_DOUBLE(asin)
 FACULA_FROM_DOUBLE(acos)
@@ -184,7 +187,8 @@ FACULA_FROM_DOUBLE(acosh)
 FACULA_FROM_DOUBLE(atanh)
 #undef FACULA_FROM_DOUBLE
 FACULA_C pow(Complex<R> a, Complex<R> b) {
-  const Z w = pow_double({static_cast<double>(a.re), static_cast<double>(a.im)}, {static_cast<double>(b.re), static_cast<double>(b.im)});
+  const Z w = pow_double({static_cast<double>(a.re), static_cast<double>(a.im)},
+                         {static_cast<double>(b.re), static_cast<double>(b.im)});
   return {static_cast<R>(w.re), static_cast<R>(w.im)};
 }
 

@@ -33,8 +33,12 @@ using uint8_t = unsigned char;
 
 // Where the lanes and formulas are put: `facula::expr`, or one namespace per instruction set (see cpu/simd/lanes-inl.h).
 #ifndef FACULA_EXPR_BEGIN
-#define FACULA_EXPR_BEGIN namespace facula { namespace expr {
-#define FACULA_EXPR_END } }
+#define FACULA_EXPR_BEGIN \
+  namespace facula {      \
+  namespace expr {
+#define FACULA_EXPR_END \
+  }                     \
+  }
 #endif
 
 FACULA_EXPR_BEGIN
@@ -60,20 +64,48 @@ struct lane_traits<Complex<R>> {
   static constexpr bool kComplex = true;
 };
 
-template <class T> struct is_float { static constexpr bool value = false; };
-template <> struct is_float<float> { static constexpr bool value = true; };
-template <> struct is_float<double> { static constexpr bool value = true; };
-template <class T> struct unsigned_of;
-template <> struct unsigned_of<int32_t> { using type = uint32_t; };
-template <> struct unsigned_of<int64_t> { using type = uint64_t; };
-template <> struct unsigned_of<uint64_t> { using type = uint64_t; };
-template <> struct unsigned_of<uint8_t> { using type = uint8_t; };
-template <> struct unsigned_of<bool> { using type = bool; };
+template <class T>
+struct is_float {
+  static constexpr bool value = false;
+};
+template <>
+struct is_float<float> {
+  static constexpr bool value = true;
+};
+template <>
+struct is_float<double> {
+  static constexpr bool value = true;
+};
+template <class T>
+struct unsigned_of;
+template <>
+struct unsigned_of<int32_t> {
+  using type = uint32_t;
+};
+template <>
+struct unsigned_of<int64_t> {
+  using type = uint64_t;
+};
+template <>
+struct unsigned_of<uint64_t> {
+  using type = uint64_t;
+};
+template <>
+struct unsigned_of<uint8_t> {
+  using type = uint8_t;
+};
+template <>
+struct unsigned_of<bool> {
+  using type = bool;
+};
 
-template <class L> inline constexpr bool kIsFloatLane = is_float<typename lane_traits<L>::Scalar>::value;
-template <class L> inline constexpr bool kIsDouble = sizeof(typename lane_traits<L>::Scalar) == 8;
+template <class L>
+inline constexpr bool kIsFloatLane = is_float<typename lane_traits<L>::Scalar>::value;
+template <class L>
+inline constexpr bool kIsDouble = sizeof(typename lane_traits<L>::Scalar) == 8;
 // B8: a byte that is 0 or 1. As a lane it is uint8_t, which no integer dtype computes in.
-template <class L> inline constexpr bool kIsBoolLane = sizeof(L) == 1;
+template <class L>
+inline constexpr bool kIsBoolLane = sizeof(L) == 1;
 
 // A constant in the type of a lane.
 template <class L>
@@ -91,10 +123,13 @@ FACULA_DEVICE L splat(double x) {
 
 namespace m {
 
-template <class T> FACULA_DEVICE T select(bool c, T a, T b) { return c ? a : b; }
+template <class T>
+FACULA_DEVICE T select(bool c, T a, T b) {
+  return c ? a : b;
+}
 
-#define FACULA_REAL_FN(name, f32, f64)                       \
-  FACULA_DEVICE float name(float x) { return ::f32(x); }     \
+#define FACULA_REAL_FN(name, f32, f64)                   \
+  FACULA_DEVICE float name(float x) { return ::f32(x); } \
   FACULA_DEVICE double name(double x) { return ::f64(x); }
 FACULA_REAL_FN(abs, fabsf, fabs)
 FACULA_REAL_FN(sqrt, sqrtf, sqrt)
@@ -126,8 +161,8 @@ FACULA_REAL_FN(erfc, erfcf, erfc)
 FACULA_REAL_FN(lgamma, lgammaf, lgamma)
 #undef FACULA_REAL_FN
 
-#define FACULA_REAL_FN2(name, f32, f64)                                  \
-  FACULA_DEVICE float name(float x, float y) { return ::f32(x, y); }     \
+#define FACULA_REAL_FN2(name, f32, f64)                              \
+  FACULA_DEVICE float name(float x, float y) { return ::f32(x, y); } \
   FACULA_DEVICE double name(double x, double y) { return ::f64(x, y); }
 FACULA_REAL_FN2(pow, powf, pow)
 FACULA_REAL_FN2(atan2, atan2f, atan2)
@@ -138,38 +173,48 @@ FACULA_REAL_FN2(nextafter, nextafterf, nextafter)
 #undef FACULA_REAL_FN2
 
 FACULA_DEVICE float fma(float a, float b, float c) {
-#if (defined(HWY_NATIVE_FMA) && HWY_NATIVE_FMA) || defined(__FMA__) || defined(__aarch64__) || defined(__CUDACC_RTC__) || defined(__HIPCC_RTC__)
+#if (defined(HWY_NATIVE_FMA) && HWY_NATIVE_FMA) || defined(__FMA__) || defined(__aarch64__) || \
+    defined(__CUDACC_RTC__) || defined(__HIPCC_RTC__)
   return ::fmaf(a, b, c);
 #else
   return a * b + c;  // a lane's fma is one rounding where the machine has it, never a slow emulation
 #endif
 }
 FACULA_DEVICE double fma(double a, double b, double c) {
-#if (defined(HWY_NATIVE_FMA) && HWY_NATIVE_FMA) || defined(__FMA__) || defined(__aarch64__) || defined(__CUDACC_RTC__) || defined(__HIPCC_RTC__)
+#if (defined(HWY_NATIVE_FMA) && HWY_NATIVE_FMA) || defined(__FMA__) || defined(__aarch64__) || \
+    defined(__CUDACC_RTC__) || defined(__HIPCC_RTC__)
   return ::fma(a, b, c);
 #else
   return a * b + c;
 #endif
 }
 
-template <class T> FACULA_DEVICE bool isnan(T x) {
+template <class T>
+FACULA_DEVICE bool isnan(T x) {
   if constexpr (is_float<T>::value) return x != x;
   return false;
 }
-template <class T> FACULA_DEVICE bool isinf(T x) {
+template <class T>
+FACULA_DEVICE bool isinf(T x) {
   if constexpr (is_float<T>::value) return m::abs(x) > (sizeof(T) == 4 ? T(3.402823466e38) : T(1.7976931348623157e308));
   return false;
 }
-template <class T> FACULA_DEVICE bool isfinite(T x) {
-  if constexpr (is_float<T>::value) return m::abs(x) <= (sizeof(T) == 4 ? T(3.402823466e38) : T(1.7976931348623157e308));
+template <class T>
+FACULA_DEVICE bool isfinite(T x) {
+  if constexpr (is_float<T>::value)
+    return m::abs(x) <= (sizeof(T) == 4 ? T(3.402823466e38) : T(1.7976931348623157e308));
   return true;
 }
-template <class T> FACULA_DEVICE bool signbit(T x) {
+template <class T>
+FACULA_DEVICE bool signbit(T x) {
   if constexpr (is_float<T>::value) return m::copysign(T(1), x) < T(0);
   else return x < T(0);
 }
 // A mask as a number of a lane: 1 where it holds, else 0.
-template <class L> FACULA_DEVICE L one_if(bool c) { return static_cast<L>(c); }
+template <class L>
+FACULA_DEVICE L one_if(bool c) {
+  return static_cast<L>(c);
+}
 
 #if defined(__CUDACC_RTC__) || defined(__HIPCC_RTC__)
 FACULA_DEVICE float not_a_number(float) { return __int_as_float(0x7fc00000); }

@@ -37,8 +37,9 @@ const char* name_of(CType type) {
 }
 
 const char* name_of(ReduceOp op) {
-  constexpr const char* kNames[] = {"none",   "sum",    "prod",           "max",            "min",     "any",      "all",
-                                    "argmax", "argmin", "max_with_index", "min_with_index", "moments", "logsumexp"};
+  constexpr const char* kNames[] = {
+      "none",           "sum",     "prod",     "max", "min", "any", "all", "argmax", "argmin", "max_with_index",
+      "min_with_index", "moments", "logsumexp"};
   return kNames[static_cast<size_t>(op)];
 }
 
@@ -114,7 +115,8 @@ size_t Program::hash() const {
   for (ScalarType t : loads_) h = hash_combine(h, static_cast<size_t>(t));
   for (CType t : params_) h = hash_combine(h, static_cast<size_t>(t));
   for (const Instruction& i : instructions_) {
-    h = hash_combine(h, static_cast<size_t>(i.op) << 16 | static_cast<size_t>(i.type) << 8 | static_cast<size_t>(i.result));
+    h = hash_combine(
+        h, static_cast<size_t>(i.op) << 16 | static_cast<size_t>(i.type) << 8 | static_cast<size_t>(i.result));
     h = hash_combine(h, static_cast<size_t>(i.is_cast));
     for (uint16_t operand : i.operands) h = hash_combine(h, operand);
   }
@@ -146,7 +148,8 @@ std::string Program::to_string() const {
       }
     }
   }
-  for (size_t k = 0; k < stores_.size(); ++k) line("store.", dtype_name(stores_[k].dtype), " ", k, " v", stores_[k].value);
+  for (size_t k = 0; k < stores_.size(); ++k)
+    line("store.", dtype_name(stores_[k].dtype), " ", k, " v", stores_[k].value);
   return out;
 }
 

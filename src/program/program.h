@@ -17,7 +17,19 @@ namespace facula {
 // operand's type. ArgMax and ArgMin produce an I64 position, MaxWithIndex and MinWithIndex the value and the position.
 // Moments produces the mean and the sum of squared deviations (floats only).
 enum class ReduceOp : uint8_t {
-  None, Sum, Prod, Max, Min, Any, All, ArgMax, ArgMin, MaxWithIndex, MinWithIndex, Moments, LogSumExp
+  None,
+  Sum,
+  Prod,
+  Max,
+  Min,
+  Any,
+  All,
+  ArgMax,
+  ArgMin,
+  MaxWithIndex,
+  MinWithIndex,
+  Moments,
+  LogSumExp
 };
 
 // A value inside a program: a load, a parameter, or the result of an instruction.
@@ -31,9 +43,9 @@ class Program {
   enum class Source : uint8_t { Load, Param, Instruction, Reduced };
 
   struct Instruction {
-    ScalarOp op;        // ignored for a cast
+    ScalarOp op;  // ignored for a cast
     bool is_cast;
-    CType type;         // compute type of the operands (of the operand of a cast)
+    CType type;  // compute type of the operands (of the operand of a cast)
     CType result;
     uint16_t operands[3];
     bool operator==(const Instruction&) const = default;
@@ -45,7 +57,7 @@ class Program {
   };
   struct ValueInfo {
     Source source;
-    uint16_t index;     // which load, parameter, instruction or reduction result
+    uint16_t index;  // which load, parameter, instruction or reduction result
     CType type;
     bool operator==(const ValueInfo&) const = default;
   };

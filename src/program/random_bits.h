@@ -37,8 +37,12 @@ FACULA_DEVICE inline uint64_t as_bits(double d) {
 }
 
 // [0, 1), every multiple of 2^-24 (2^-53) equally likely.
-FACULA_DEVICE inline float uniform(uint32_t word) { return static_cast<float>(static_cast<int32_t>(word >> 8)) * 0x1p-24f; }
-FACULA_DEVICE inline double uniform(uint64_t word) { return static_cast<double>(static_cast<int64_t>(word >> 11)) * 0x1p-53; }
+FACULA_DEVICE inline float uniform(uint32_t word) {
+  return static_cast<float>(static_cast<int32_t>(word >> 8)) * 0x1p-24f;
+}
+FACULA_DEVICE inline double uniform(uint64_t word) {
+  return static_cast<double>(static_cast<int64_t>(word >> 11)) * 0x1p-53;
+}
 
 // (0, 1], for logarithms.
 FACULA_DEVICE inline float uniform_positive(uint32_t word) {
@@ -77,7 +81,8 @@ FACULA_DEVICE inline double log_positive(double x) {
                   z * (3.999999999940941908e-01 +
                        z * (2.857142874366239149e-01 +
                             z * (2.222219843214978396e-01 +
-                                 z * (1.818357216161805012e-01 + z * (1.531383769920937332e-01 + z * 1.479819860511658591e-01))))));
+                                 z * (1.818357216161805012e-01 +
+                                      z * (1.531383769920937332e-01 + z * 1.479819860511658591e-01))))));
   double half = 0.5 * f * f;
   return static_cast<double>(k) * 6.931471805599453094e-01 + (f - (half - s * (half + r)));
 }
@@ -102,12 +107,15 @@ FACULA_DEVICE inline void sincos_turn(double u, double& sine, double& cosine) {
                      (-1.66666666666666324348e-01 +
                       z * (8.33333333332248946124e-03 +
                            z * (-1.98412698298579493134e-04 +
-                                z * (2.75573137070700676789e-06 + z * (-2.50507602534068634195e-08 + z * 1.58969099521155010221e-10)))));
+                                z * (2.75573137070700676789e-06 +
+                                     z * (-2.50507602534068634195e-08 + z * 1.58969099521155010221e-10)))));
   double c = 1.0 - 0.5 * z +
-             z * z * (4.16666666666666019037e-02 +
-                      z * (-1.38888888888741095749e-03 +
-                           z * (2.48015872894767294178e-05 +
-                                z * (-2.75573143513906633035e-07 + z * (2.08757232129817482790e-09 + z * -1.13596475577881948265e-11)))));
+             z * z *
+                 (4.16666666666666019037e-02 +
+                  z * (-1.38888888888741095749e-03 +
+                       z * (2.48015872894767294178e-05 +
+                            z * (-2.75573143513906633035e-07 +
+                                 z * (2.08757232129817482790e-09 + z * -1.13596475577881948265e-11)))));
   int32_t q = static_cast<int32_t>(quarter);
   double a = (q & 1) ? c : s, b = (q & 1) ? s : c;
   sine = (q & 2) ? -a : a;
@@ -131,7 +139,9 @@ FACULA_DEVICE inline void normal_pair(uint64_t w0, uint64_t w1, double& z0, doub
 }
 
 // Uniform over [0, range): the high half of a product. The bias is below range / 2^32 (2^64).
-FACULA_DEVICE inline uint64_t below(uint32_t word, uint64_t range) { return (static_cast<uint64_t>(word) * range) >> 32; }
+FACULA_DEVICE inline uint64_t below(uint32_t word, uint64_t range) {
+  return (static_cast<uint64_t>(word) * range) >> 32;
+}
 FACULA_DEVICE inline uint64_t below(uint64_t word, uint64_t range) {
   uint64_t a = word >> 32, b = word & 0xffffffffu, c = range >> 32, d = range & 0xffffffffu;
   uint64_t middle = a * d + ((b * d) >> 32);

@@ -32,8 +32,9 @@ bool cache_is_on() { return host_memory_stats().cache_limit_bytes > 0; }
 bool aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 64 == 0; }
 
 TEST(HostAllocator, BlocksAreAlignedAndWritable) {
-  for (size_t bytes : {size_t{1}, size_t{63}, size_t{64}, size_t{1000}, (size_t{32} << 10) - 1, size_t{32} << 10, (size_t{32} << 10) + 1,
-                       (size_t{1} << 20) - 1, size_t{1} << 20, (size_t{1} << 20) + 1, size_t{5000000}, size_t{33} << 20}) {
+  for (size_t bytes : {size_t{1}, size_t{63}, size_t{64}, size_t{1000}, (size_t{32} << 10) - 1, size_t{32} << 10,
+                       (size_t{32} << 10) + 1, (size_t{1} << 20) - 1, size_t{1} << 20, (size_t{1} << 20) + 1,
+                       size_t{5000000}, size_t{33} << 20}) {
     void* p = host_allocate(bytes);
     ASSERT_NE(p, nullptr) << bytes;
     EXPECT_TRUE(aligned(p)) << bytes;
@@ -212,7 +213,8 @@ TEST(HostAllocator, LimitComesFromTheEnvironment) {
       setenv("FACULA_HOST_CACHE_MB", megabytes, 1);
       setenv("FACULA_EXPECTED_CACHE_LIMIT", limit.c_str(), 1);
       for (const char* name : {"GTEST_TOTAL_SHARDS", "GTEST_SHARD_INDEX", "GTEST_SHARD_STATUS_FILE"}) unsetenv(name);
-      execl("/proc/self/exe", "facula_tests", "--gtest_filter=HostAllocatorChild.ReportsItsLimit", "--gtest_brief=1", nullptr);
+      execl("/proc/self/exe", "facula_tests", "--gtest_filter=HostAllocatorChild.ReportsItsLimit", "--gtest_brief=1",
+            nullptr);
       _exit(127);
     }
     int status = 0;

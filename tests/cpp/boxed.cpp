@@ -83,7 +83,9 @@ const BoxedOp& find_boxed(std::string_view name, BoxedArgs values) {
   throw Error("no overload of " + std::string(name) + " takes (" + describe(values) + "). There are:" + known);
 }
 
-std::vector<BoxedValue> call_boxed(std::string_view name, BoxedArgs values) { return find_boxed(name, values).call(values); }
+std::vector<BoxedValue> call_boxed(std::string_view name, BoxedArgs values) {
+  return find_boxed(name, values).call(values);
+}
 
 std::string describe(const BoxedValue& value) {
   struct Words {

@@ -17,9 +17,9 @@
 namespace facula::testing {
 
 // std::monostate stands for None.
-using BoxedValue =
-    std::variant<std::monostate, Tensor, Scalar, int64_t, double, bool, std::string, std::vector<int64_t>, std::vector<Tensor>,
-                 std::vector<std::optional<Tensor>>, ScalarType, Device, MemoryFormat, TensorOptions, Generator>;
+using BoxedValue = std::variant<std::monostate, Tensor, Scalar, int64_t, double, bool, std::string,
+                                std::vector<int64_t>, std::vector<Tensor>, std::vector<std::optional<Tensor>>,
+                                ScalarType, Device, MemoryFormat, TensorOptions, Generator>;
 using BoxedArgs = std::span<const BoxedValue>;
 
 enum class BoxedVariant { Function, Inplace, Out };
@@ -31,9 +31,9 @@ struct BoxedArg {
 };
 
 struct BoxedOp {
-  const char* name;       // of the function: "add", "add_", "add_out"
-  const char* op;         // of the paragraph in the op book: "add"
-  const char* signature;  // of the overload, as in the op book
+  const char* name;            // of the function: "add", "add_", "add_out"
+  const char* op;              // of the paragraph in the op book: "add"
+  const char* signature;       // of the overload, as in the op book
   std::vector<BoxedArg> args;  // out tensors come first, as in C++
   OpKind kind;
   BoxedVariant variant;
@@ -108,11 +108,15 @@ struct Unbox<Scalar> {
 };
 template <>
 struct Unbox<std::string_view> {
-  static std::string_view get(const BoxedValue& value, size_t i) { return UnboxPlain<std::string>::get(value, i, "str"); }
+  static std::string_view get(const BoxedValue& value, size_t i) {
+    return UnboxPlain<std::string>::get(value, i, "str");
+  }
 };
 template <>
 struct Unbox<ScalarType> {
-  static ScalarType get(const BoxedValue& value, size_t i) { return UnboxPlain<ScalarType>::get(value, i, "ScalarType"); }
+  static ScalarType get(const BoxedValue& value, size_t i) {
+    return UnboxPlain<ScalarType>::get(value, i, "ScalarType");
+  }
 };
 template <>
 struct Unbox<Device> {
@@ -120,7 +124,9 @@ struct Unbox<Device> {
 };
 template <>
 struct Unbox<MemoryFormat> {
-  static MemoryFormat get(const BoxedValue& value, size_t i) { return UnboxPlain<MemoryFormat>::get(value, i, "MemoryFormat"); }
+  static MemoryFormat get(const BoxedValue& value, size_t i) {
+    return UnboxPlain<MemoryFormat>::get(value, i, "MemoryFormat");
+  }
 };
 template <>
 struct Unbox<Generator> {

@@ -33,7 +33,8 @@ class Large : public testing::Test {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     GTEST_SKIP() << "takes minutes under a sanitizer";
 #endif
-    if (available_ < kNeededBytes) GTEST_SKIP() << "needs 10 GB of available memory, there are " << (available_ >> 20) << " MiB";
+    if (available_ < kNeededBytes)
+      GTEST_SKIP() << "needs 10 GB of available memory, there are " << (available_ >> 20) << " MiB";
   }
   // Between the tests the memory stays in the cache: pages that are fresh to the machine cost more time than all the arithmetic.
   static void SetUpTestSuite() {

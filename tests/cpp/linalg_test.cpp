@@ -43,8 +43,9 @@ void expect_product(const Tensor& a, const Tensor& b) {
   Tensor got = a.mm(b), want = reference(a, b);
   ASSERT_EQ(got.scalar_type(), a.scalar_type());
   double rtol = tolerance(a.scalar_type()), scale = std::sqrt(static_cast<double>(std::max<int64_t>(a.size(1), 1)));
-  ASSERT_TRUE(allclose(got.to(kDouble), want, rtol, rtol * scale)) << a.dtype() << " " << to_text(a.sizes()) << to_text(a.strides()) << " x "
-                                                                   << to_text(b.sizes()) << to_text(b.strides());
+  ASSERT_TRUE(allclose(got.to(kDouble), want, rtol, rtol * scale))
+      << a.dtype() << " " << to_text(a.sizes()) << to_text(a.strides()) << " x " << to_text(b.sizes())
+      << to_text(b.strides());
 }
 
 Tensor random_matrix(int64_t rows, int64_t cols, ScalarType t, std::mt19937_64& rng) {
@@ -138,7 +139,8 @@ TEST(Matmul, Int8IntoInt32) {
 TEST(Einsum, AgreesWithWhatTheLettersSay) {
   SCOPED_TRACE(seed_text());
   manual_seed(test_seed());
-  Tensor a = randn({3, 4}, kDouble), b = randn({4, 5}, kDouble), s = randn({4, 4}, kDouble), c = randn({2, 3, 4}, kDouble);
+  Tensor a = randn({3, 4}, kDouble), b = randn({4, 5}, kDouble), s = randn({4, 4}, kDouble),
+         c = randn({2, 3, 4}, kDouble);
   auto close = [](const Tensor& x, const Tensor& y) { return x.sizes() == y.sizes() && allclose(x, y, 1e-12, 1e-12); };
   EXPECT_TRUE(close(einsum("ij,jk->ik", {a, b}), a.mm(b)));
   EXPECT_TRUE(close(einsum("ij,jk", {a, b}), a.mm(b)));

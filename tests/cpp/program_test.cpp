@@ -85,7 +85,8 @@ TEST(Executor, FusedEqualsOneByOneOnRandomShapesAndLayouts) {
     Tensor fused = run_program(gated_chain(t), {x, y}, {Scalar(0.5)}, Out::fresh(), "test");
     Tensor plain = sigmoid(x * y) * tanh(x) - 0.5;
     ASSERT_TRUE(fused.sizes() == plain.sizes());
-    ASSERT_TRUE(fused.equal(plain)) << "sizes " << to_text(IntArrayRef(sizes)) << " strides " << to_text(x.strides()) << " " << to_text(y.strides());
+    ASSERT_TRUE(fused.equal(plain)) << "sizes " << to_text(IntArrayRef(sizes)) << " strides " << to_text(x.strides())
+                                    << " " << to_text(y.strides());
   }
 }
 
@@ -104,8 +105,8 @@ TEST(Executor, SeveralStoresAndAliasing) {
   Program p;
   Value x = p.load(kFloat), y = p.load(kFloat);
   Value sum = p.apply(ScalarOp::add, x, y);
-  p.store(sum, kFloat);                               // over x, which a later step still reads
-  p.store(p.apply(ScalarOp::mul, sum, x), kFloat);    // over y
+  p.store(sum, kFloat);                             // over x, which a later step still reads
+  p.store(p.apply(ScalarOp::mul, sum, x), kFloat);  // over y
   for (int64_t n : {3, 1000, 10000, 300000}) {
     Tensor a = randn({n}), b = randn({n});
     Tensor expected_sum = a + b, expected_product = expected_sum * a;

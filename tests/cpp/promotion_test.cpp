@@ -155,7 +155,8 @@ TEST_F(Promotion, IsSymmetricEverywhere) {
 }
 
 TEST_F(Promotion, InPlaceKeepsTheDtypeAndRefusesAHigherKind) {
-  const std::vector<ScalarType> by_kind[] = {{kBool}, {kByte, kShort, kLong}, {kHalf, kFloat, kDouble}, {kComplexFloat, kComplexDouble}};
+  const std::vector<ScalarType> by_kind[] = {
+      {kBool}, {kByte, kShort, kLong}, {kHalf, kFloat, kDouble}, {kComplexFloat, kComplexDouble}};
   for (size_t to = 0; to < 4; ++to)
     for (size_t from = 0; from < 4; ++from)
       for (ScalarType t : by_kind[to])

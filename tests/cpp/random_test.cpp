@@ -44,11 +44,19 @@ TEST(Random, SameSeedSameNumbersForAnyNumberOfThreads) {
   for (int threads : {1, 2, 5}) {
     set_num_threads(threads);
     manual_seed(42);
-    std::vector<Tensor> drawn = {rand({100000}), randn({77, 1303}), randint(0, 10, {50000}), randn({40000}, kDouble), randperm(5000),
-                                 bernoulli(full({60000}, 0.3)), empty({30000}).exponential_(), dropout(ones({50000}), 0.5, true),
-                                 multinomial(rand({4, 50}), 20), rand({1001}, kBFloat16)};
+    std::vector<Tensor> drawn = {rand({100000}),
+                                 randn({77, 1303}),
+                                 randint(0, 10, {50000}),
+                                 randn({40000}, kDouble),
+                                 randperm(5000),
+                                 bernoulli(full({60000}, 0.3)),
+                                 empty({30000}).exponential_(),
+                                 dropout(ones({50000}), 0.5, true),
+                                 multinomial(rand({4, 50}), 20),
+                                 rand({1001}, kBFloat16)};
     if (first.empty()) first = drawn;
-    for (size_t i = 0; i < drawn.size(); ++i) EXPECT_TRUE(drawn[i].equal(first[i])) << threads << " threads, draw " << i;
+    for (size_t i = 0; i < drawn.size(); ++i)
+      EXPECT_TRUE(drawn[i].equal(first[i])) << threads << " threads, draw " << i;
   }
   set_num_threads(before);
 }
@@ -99,7 +107,8 @@ double ks(const Tensor& t, Cdf cdf) {
   double worst = 0;
   for (int64_t i = 0; i < n; ++i) {
     double f = cdf(x[i]);
-    worst = std::max({worst, std::abs(f - static_cast<double>(i) / static_cast<double>(n)), std::abs(f - static_cast<double>(i + 1) / static_cast<double>(n))});
+    worst = std::max({worst, std::abs(f - static_cast<double>(i) / static_cast<double>(n)),
+                      std::abs(f - static_cast<double>(i + 1) / static_cast<double>(n))});
   }
   return worst * std::sqrt(static_cast<double>(n));
 }
@@ -113,7 +122,8 @@ TEST(Random, DistributionsFitTheirFunctions) {
     EXPECT_LT(ks(rand({40000}, t), [](double x) { return std::clamp(x, 0.0, 1.0); }), kLimit);
     EXPECT_LT(ks(randn({40000}, t), [](double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }), kLimit);
     EXPECT_LT(ks(empty({40000}, t).exponential_(2.0), [](double x) { return 1 - std::exp(-2 * x); }), kLimit);
-    EXPECT_LT(ks(empty({40000}, t).cauchy_(1.0, 2.0), [](double x) { return 0.5 + std::atan((x - 1) / 2) / M_PI; }), kLimit);
+    EXPECT_LT(ks(empty({40000}, t).cauchy_(1.0, 2.0), [](double x) { return 0.5 + std::atan((x - 1) / 2) / M_PI; }),
+              kLimit);
     EXPECT_LT(ks(empty({40000}, t).uniform_(-3, 5), [](double x) { return (x + 3) / 8; }), kLimit);
   }
   Tensor z = randn({1000000});

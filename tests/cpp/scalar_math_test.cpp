@@ -57,26 +57,72 @@ TileFn fn_of(int64_t target, ScalarOp op, CType type) {
   return table_of(target)[static_cast<size_t>(op) * kCTypeCount + static_cast<size_t>(type)];
 }
 
-template <class T> constexpr CType ctype_of();
-template <> constexpr CType ctype_of<float>() { return CType::F32; }
-template <> constexpr CType ctype_of<double>() { return CType::F64; }
-template <> constexpr CType ctype_of<int32_t>() { return CType::I32; }
-template <> constexpr CType ctype_of<int64_t>() { return CType::I64; }
-template <> constexpr CType ctype_of<uint64_t>() { return CType::U64; }
-template <> constexpr CType ctype_of<uint8_t>() { return CType::B8; }
-template <> constexpr CType ctype_of<expr::Complex<float>>() { return CType::C64; }
-template <> constexpr CType ctype_of<expr::Complex<double>>() { return CType::C128; }
+template <class T>
+constexpr CType ctype_of();
+template <>
+constexpr CType ctype_of<float>() {
+  return CType::F32;
+}
+template <>
+constexpr CType ctype_of<double>() {
+  return CType::F64;
+}
+template <>
+constexpr CType ctype_of<int32_t>() {
+  return CType::I32;
+}
+template <>
+constexpr CType ctype_of<int64_t>() {
+  return CType::I64;
+}
+template <>
+constexpr CType ctype_of<uint64_t>() {
+  return CType::U64;
+}
+template <>
+constexpr CType ctype_of<uint8_t>() {
+  return CType::B8;
+}
+template <>
+constexpr CType ctype_of<expr::Complex<float>>() {
+  return CType::C64;
+}
+template <>
+constexpr CType ctype_of<expr::Complex<double>>() {
+  return CType::C128;
+}
 
 constexpr size_t kCount = 1003;
 
-template <class T> std::vector<T> random_values(std::mt19937_64& rng, size_t n) {
+template <class T>
+std::vector<T> random_values(std::mt19937_64& rng, size_t n) {
   std::vector<T> v(n);
   if constexpr (std::is_same_v<T, uint8_t>) {
     for (auto& x : v) x = static_cast<uint8_t>(rng() & 1);
   } else if constexpr (std::is_floating_point_v<T>) {
     using Lim = std::numeric_limits<T>;
-    const T special[] = {0, T(-0.0), 1, -1, T(0.5), T(-0.5), 2, 3, Lim::infinity(), -Lim::infinity(), Lim::quiet_NaN(),
-                         Lim::denorm_min(), Lim::min(), T(1e-20), T(20), T(-20), T(87.5), T(-88), T(100), T(-100), T(1e4), T(-1e10)};
+    const T special[] = {0,
+                         T(-0.0),
+                         1,
+                         -1,
+                         T(0.5),
+                         T(-0.5),
+                         2,
+                         3,
+                         Lim::infinity(),
+                         -Lim::infinity(),
+                         Lim::quiet_NaN(),
+                         Lim::denorm_min(),
+                         Lim::min(),
+                         T(1e-20),
+                         T(20),
+                         T(-20),
+                         T(87.5),
+                         T(-88),
+                         T(100),
+                         T(-100),
+                         T(1e4),
+                         T(-1e10)};
     std::normal_distribution<double> wide(0, 5);
     std::uniform_real_distribution<double> unit(-1, 1);
     for (auto& x : v) {
@@ -88,12 +134,15 @@ template <class T> std::vector<T> random_values(std::mt19937_64& rng, size_t n) 
     const T special[] = {0, 1, T(-1), 2, 7, Lim::min(), Lim::max(), T(Lim::max() - 1), 31, 32, 63, 64};
     for (auto& x : v) {
       const unsigned kind = rng() % 10;
-      x = kind < 2 ? special[rng() % std::size(special)] : kind < 6 ? static_cast<T>(rng() % 41) - T(20) : static_cast<T>(rng());
+      x = kind < 2   ? special[rng() % std::size(special)]
+          : kind < 6 ? static_cast<T>(rng() % 41) - T(20)
+                     : static_cast<T>(rng());
     }
   }
   return v;
 }
-template <class R> std::vector<expr::Complex<R>> random_complex(std::mt19937_64& rng, size_t n) {
+template <class R>
+std::vector<expr::Complex<R>> random_complex(std::mt19937_64& rng, size_t n) {
   std::normal_distribution<double> wide(0, 3);
   std::vector<expr::Complex<R>> v(n);
   for (auto& z : v) {
@@ -169,13 +218,15 @@ TEST(TileTable, FillsEveryType) {
 
 // ---- every operation against its formula over the plain scalar lane ------------------------------------------------------------------
 
-template <class Op, class T, int kArity> auto scalar_call(T a, T b, T c) {
+template <class Op, class T, int kArity>
+auto scalar_call(T a, T b, T c) {
   if constexpr (kArity == 1) return Op::eval(a);
   else if constexpr (kArity == 2) return Op::eval(a, b);
   else return Op::eval(a, b, c);
 }
 
-template <class T> void parts_of(T x, std::vector<double>& out) {
+template <class T>
+void parts_of(T x, std::vector<double>& out) {
   if constexpr (std::is_arithmetic_v<T>) out.push_back(static_cast<double>(x));
   else {
     out.push_back(static_cast<double>(x.re));
@@ -183,7 +234,8 @@ template <class T> void parts_of(T x, std::vector<double>& out) {
   }
 }
 
-template <class Op, class T, int kArity> void check_formula(ScalarOp op, std::mt19937_64& rng) {
+template <class Op, class T, int kArity>
+void check_formula(ScalarOp op, std::mt19937_64& rng) {
   const auto a = random_values<T>(rng, kCount), b = random_values<T>(rng, kCount), c = random_values<T>(rng, kCount);
   using Result = decltype(scalar_call<Op, T, kArity>(T(), T(), T()));
   using Out = std::conditional_t<std::is_same_v<Result, bool>, uint8_t, Result>;
@@ -212,14 +264,16 @@ template <class Op, class T, int kArity> void check_formula(ScalarOp op, std::mt
         std::vector<double> g, w;
         parts_of(got[i], g);
         parts_of(static_cast<Out>(want), w);
-        ADD_FAILURE() << info(op).name << " type " << static_cast<int>(ctype_of<T>()) << " on " << cpu::target_name(target) << " of "
-                      << +a[i] << ", " << +b[i] << ", " << +c[i] << ": got " << g[0] << ", formula " << w[0] << ", seed " << seed();
+        ADD_FAILURE() << info(op).name << " type " << static_cast<int>(ctype_of<T>()) << " on "
+                      << cpu::target_name(target) << " of " << +a[i] << ", " << +b[i] << ", " << +c[i] << ": got "
+                      << g[0] << ", formula " << w[0] << ", seed " << seed();
       }
     }
   }
 }
 
-template <class Op, ScalarOp kOp> void check_all_types(std::mt19937_64& rng) {
+template <class Op, ScalarOp kOp>
+void check_all_types(std::mt19937_64& rng) {
   constexpr ScalarOpInfo kInfo = info(kOp);
   if constexpr (kInfo.exists_for(CType::F32)) check_formula<Op, float, kInfo.arity>(kOp, rng);
   if constexpr (kInfo.exists_for(CType::F64)) check_formula<Op, double, kInfo.arity>(kOp, rng);
@@ -256,7 +310,8 @@ TEST(Formulas, WhereChooses) {
 
 // ---- accuracy in units of the last place -----------------------------------------------------------------------------------------------
 
-template <class T> double ulps(T got, long double want) {
+template <class T>
+double ulps(T got, long double want) {
   if (std::isnan(want)) return std::isnan(got) ? 0 : INFINITY;
   const T rounded = static_cast<T>(want);
   if (std::isinf(rounded) || std::isinf(got)) {
@@ -311,15 +366,18 @@ const Accuracy kAccuracy[] = {
     {ScalarOp::sinc, sinc_truth, -0.4, 0.4, 3, 3},
 };
 
-template <class T> void check_accuracy(const Accuracy& row, double bound) {
+template <class T>
+void check_accuracy(const Accuracy& row, double bound) {
   std::mt19937_64 rng(seed());
   std::uniform_real_distribution<double> uniform(row.low, row.high);
   std::vector<T> x;
   using Lim = std::numeric_limits<T>;
-  for (const T s : {T(0), T(-0.0), T(1), T(-1), T(0.5), Lim::infinity(), -Lim::infinity(), Lim::quiet_NaN(), Lim::denorm_min(),
-                    Lim::min(), -Lim::min(), Lim::max(), Lim::lowest(), T(1e-30), T(1e30), T(29999), T(-30001), T(1e6)}) {
+  for (const T s :
+       {T(0), T(-0.0), T(1), T(-1), T(0.5), Lim::infinity(), -Lim::infinity(), Lim::quiet_NaN(), Lim::denorm_min(),
+        Lim::min(), -Lim::min(), Lim::max(), Lim::lowest(), T(1e-30), T(1e30), T(29999), T(-30001), T(1e6)}) {
     if (row.op == ScalarOp::lgamma || row.op == ScalarOp::sinc) continue;  // inputs of their own ranges only
-    if (row.op == ScalarOp::sigmoid && std::abs(s) > 80) continue;        // e^-x overflows first, which is 0 as in other libraries
+    if (row.op == ScalarOp::sigmoid && std::abs(s) > 80)
+      continue;  // e^-x overflows first, which is 0 as in other libraries
     if (row.op == ScalarOp::rsqrt && s == 0 && std::signbit(s)) continue;
     x.push_back(s);
   }
@@ -337,11 +395,12 @@ template <class T> void check_accuracy(const Accuracy& row, double bound) {
       const double e = ulps(got[i], row.truth(static_cast<long double>(x[i])));
       if (!(e <= worst)) worst = e, where = x[i];
     }
-    EXPECT_LE(worst, bound) << info(row.op).name << (sizeof(T) == 4 ? " F32" : " F64") << " on " << cpu::target_name(target) << " at "
-                            << std::hexfloat << where << std::defaultfloat << " (" << where << "), seed " << seed();
+    EXPECT_LE(worst, bound) << info(row.op).name << (sizeof(T) == 4 ? " F32" : " F64") << " on "
+                            << cpu::target_name(target) << " at " << std::hexfloat << where << std::defaultfloat << " ("
+                            << where << "), seed " << seed();
     if (std::getenv("FACULA_TEST_PRINT_ULPS") != nullptr) {
-      std::printf("%-10s %s %-5s worst %.2f at %.9g\n", info(row.op).name, sizeof(T) == 4 ? "F32" : "F64", cpu::target_name(target), worst,
-                  static_cast<double>(where));
+      std::printf("%-10s %s %-5s worst %.2f at %.9g\n", info(row.op).name, sizeof(T) == 4 ? "F32" : "F64",
+                  cpu::target_name(target), worst, static_cast<double>(where));
     }
   }
 }
@@ -362,7 +421,8 @@ const Accuracy2 kAccuracy2[] = {
     {ScalarOp::atan2, [](long double y, long double x) { return std::atan2(y, x); }, 3.6, 3.6},
     {ScalarOp::hypot, [](long double x, long double y) { return std::hypot(x, y); }, 1.6, 1.6},
 };
-template <class T> void check_accuracy2(const Accuracy2& row, double bound) {
+template <class T>
+void check_accuracy2(const Accuracy2& row, double bound) {
   std::mt19937_64 rng(seed());
   const auto x = random_values<T>(rng, 20000), y = random_values<T>(rng, 20000);
   for (const int64_t target : cpu::available_targets()) {
@@ -374,8 +434,9 @@ template <class T> void check_accuracy2(const Accuracy2& row, double bound) {
       const double e = ulps(got[i], row.truth(static_cast<long double>(x[i]), static_cast<long double>(y[i])));
       if (!(e <= worst)) worst = e, where = i;
     }
-    EXPECT_LE(worst, bound) << info(row.op).name << (sizeof(T) == 4 ? " F32" : " F64") << " on " << cpu::target_name(target) << " at "
-                            << x[where] << ", " << y[where] << " got " << got[where] << ", seed " << seed();
+    EXPECT_LE(worst, bound) << info(row.op).name << (sizeof(T) == 4 ? " F32" : " F64") << " on "
+                            << cpu::target_name(target) << " at " << x[where] << ", " << y[where] << " got "
+                            << got[where] << ", seed " << seed();
   }
 }
 TEST(Accuracy, TwoArguments) {
@@ -432,7 +493,8 @@ TEST(Accuracy, SpecialFunctions) {
 
 // ---- integers ---------------------------------------------------------------------------------------------------------------------------
 
-template <class T> void check_ints() {
+template <class T>
+void check_ints() {
   std::mt19937_64 rng(seed());
   const auto a = random_values<T>(rng, kCount);
   auto b = random_values<T>(rng, kCount);
@@ -588,7 +650,8 @@ const ComplexTruth kComplex[] = {
     {ScalarOp::sigmoid, [](C a, C) { return C(1) / (C(1) + std::exp(-a)); }},
     {ScalarOp::silu, [](C a, C) { return a / (C(1) + std::exp(-a)); }},
 };
-template <class R> void check_complex() {
+template <class R>
+void check_complex() {
   std::mt19937_64 rng(seed());
   const auto a = random_complex<R>(rng, kCount), b = random_complex<R>(rng, kCount);
   const double unit = std::numeric_limits<R>::epsilon();
@@ -603,13 +666,15 @@ template <class R> void check_complex() {
         if (row.op == ScalarOp::pow && x == C(0)) continue;  // its own test below
         // Powers amplify the error of what is inside the exponential; a sigmoid next to a pole that of its denominator.
         const bool pole = row.op == ScalarOp::sigmoid || row.op == ScalarOp::silu;
-        const long double inner = row.op == ScalarOp::pow ? std::abs(y * std::log(x)) : std::abs(x) * (pole ? 1 + std::abs(want) : 1);
+        const long double inner =
+            row.op == ScalarOp::pow ? std::abs(y * std::log(x)) : std::abs(x) * (pole ? 1 + std::abs(want) : 1);
         const long double error = std::abs(C(got[i].re, got[i].im) - want);
         if (!(error <= unit * (4 + 2 * inner) * std::abs(want) + 4 * unit * (row.op == ScalarOp::expm1))) {
           ++failures;
-          ADD_FAILURE() << info(row.op).name << (sizeof(R) == 4 ? " C64" : " C128") << " on " << cpu::target_name(target) << " of (" << a[i].re
-                        << "," << a[i].im << "), (" << b[i].re << "," << b[i].im << "): got (" << got[i].re << "," << got[i].im << "), want "
-                        << want << ", seed " << seed();
+          ADD_FAILURE() << info(row.op).name << (sizeof(R) == 4 ? " C64" : " C128") << " on "
+                        << cpu::target_name(target) << " of (" << a[i].re << "," << a[i].im << "), (" << b[i].re << ","
+                        << b[i].im << "): got (" << got[i].re << "," << got[i].im << "), want " << want << ", seed "
+                        << seed();
         }
       }
     }
@@ -661,16 +726,17 @@ TEST(DeviceCode, CompilesWithNvrtc) {
   GTEST_SKIP() << "built without FACULA_SOURCE_DIR, the folder of src/";
 #else
   using Program = void*;
-  const auto create = reinterpret_cast<int (*)(Program*, const char*, const char*, int, const char* const*, const char* const*)>(
-      dlsym(lib, "nvrtcCreateProgram"));
+  const auto create =
+      reinterpret_cast<int (*)(Program*, const char*, const char*, int, const char* const*, const char* const*)>(
+          dlsym(lib, "nvrtcCreateProgram"));
   const auto compile = reinterpret_cast<int (*)(Program, int, const char* const*)>(dlsym(lib, "nvrtcCompileProgram"));
   const auto log_size = reinterpret_cast<int (*)(Program, size_t*)>(dlsym(lib, "nvrtcGetProgramLogSize"));
   const auto log = reinterpret_cast<int (*)(Program, char*)>(dlsym(lib, "nvrtcGetProgramLog"));
   ASSERT_TRUE(create != nullptr && compile != nullptr && log_size != nullptr && log != nullptr);
   std::string source = "#include \"program/expr.h\"\n";
   const auto kernel = [&source](const std::string& name, int arity, const std::string& type, const std::string& out) {
-    source += "extern \"C\" __global__ void k_" + name + "_" + std::to_string(source.size()) + "(const " + type + "* a, " + out +
-              "* o) { o[0] = facula::expr::op::" + name + "::eval(a[0]";
+    source += "extern \"C\" __global__ void k_" + name + "_" + std::to_string(source.size()) + "(const " + type +
+              "* a, " + out + "* o) { o[0] = facula::expr::op::" + name + "::eval(a[0]";
     for (int k = 1; k < arity; ++k) source += ", a[" + std::to_string(k) + "]";
     source += "); }\n";
   };
@@ -678,14 +744,21 @@ TEST(DeviceCode, CompilesWithNvrtc) {
     if (std::string(op.name) == "where") continue;
     const std::string complex = "facula::expr::Complex<float>";
     if (op.exists_for(CType::F32)) {
-      kernel(op.name, op.arity, "float", op.result == ResultKind::Bool ? "bool" : op.result == ResultKind::ComplexOf ? complex : "float");
+      kernel(op.name, op.arity, "float",
+             op.result == ResultKind::Bool        ? "bool"
+             : op.result == ResultKind::ComplexOf ? complex
+                                                  : "float");
     }
     if (op.exists_for(CType::F64) && op.result != ResultKind::ComplexOf) {
       kernel(op.name, op.arity, "double", op.result == ResultKind::Bool ? "bool" : "double");
     }
-    if (op.exists_for(CType::I64)) kernel(op.name, op.arity, "long long", op.result == ResultKind::Bool ? "bool" : "long long");
+    if (op.exists_for(CType::I64))
+      kernel(op.name, op.arity, "long long", op.result == ResultKind::Bool ? "bool" : "long long");
     if (op.exists_for(CType::C64)) {
-      kernel(op.name, op.arity, complex, op.result == ResultKind::Bool ? "bool" : op.result == ResultKind::RealOf ? "float" : complex);
+      kernel(op.name, op.arity, complex,
+             op.result == ResultKind::Bool     ? "bool"
+             : op.result == ResultKind::RealOf ? "float"
+                                               : complex);
     }
   }
   std::vector<std::string> texts;

@@ -20,7 +20,8 @@ class ScanTest : public testing::Test {
   Tensor draw(IntArrayRef sizes, ScalarType t, double low, double high) {
     Tensor x = empty(sizes, TensorOptions().dtype(kDouble));
     std::uniform_real_distribution<double> value(low, high);
-    for (int64_t i = 0; i < x.numel(); ++i) x.data_ptr<double>()[i] = isFloatingType(t) ? value(gen) : std::round(value(gen));
+    for (int64_t i = 0; i < x.numel(); ++i)
+      x.data_ptr<double>()[i] = isFloatingType(t) ? value(gen) : std::round(value(gen));
     return x.to(t);
   }
   // A shape whose size along `dim` is n, in some layout.
@@ -34,12 +35,16 @@ class ScanTest : public testing::Test {
     if (rank < 2 || pick(0, 1) == 0) return x;
     const int64_t a = pick(0, rank - 1), b = pick(0, rank - 1);
     const Tensor y = x.transpose(a, b).contiguous().transpose(a, b);
-    return pick(0, 1) == 0 || rank < 3 ? y : y.expand(y.sizes()).slice(pick(0, 1) == 0 ? (dim == 0 ? 1 : 0) : (dim == 2 ? 1 : 2), 0, INT64_MAX, 2);
+    return pick(0, 1) == 0 || rank < 3
+               ? y
+               : y.expand(y.sizes()).slice(pick(0, 1) == 0 ? (dim == 0 ? 1 : 0) : (dim == 2 ? 1 : 2), 0, INT64_MAX, 2);
   }
   // Calls f(row of input, row of each result) with doubles.
   static void each_row(const Tensor& x, const std::vector<Tensor>& results, int64_t dim,
                        const std::function<void(const double*, const std::vector<const double*>&, int64_t)>& f) {
-    const auto last = [&](const Tensor& t) { return (t.dim() == 0 ? t.reshape({1}) : t.transpose(dim, -1)).to(kDouble).contiguous(); };
+    const auto last = [&](const Tensor& t) {
+      return (t.dim() == 0 ? t.reshape({1}) : t.transpose(dim, -1)).to(kDouble).contiguous();
+    };
     const Tensor in = last(x);
     std::vector<Tensor> out;
     for (const Tensor& r : results) {
@@ -53,9 +58,7 @@ class ScanTest : public testing::Test {
       f(in.data_ptr<double>() + r * n, p, n);
     }
   }
-  static double epsilon(ScalarType t) {
-    return t == kDouble ? 1e-13 : t == kFloat ? 2e-7 : t == kHalf ? 1e-3 : 8e-3;
-  }
+  static double epsilon(ScalarType t) { return t == kDouble ? 1e-13 : t == kFloat ? 2e-7 : t == kHalf ? 1e-3 : 8e-3; }
 
   uint64_t seed;
   std::mt19937_64 gen;
@@ -114,11 +117,17 @@ TEST_F(ScanTest, SameBitsWithAnyNumberOfThreads) {
     std::vector<Tensor> first;
     for (const int count : {1, 2, 3, 7}) {
       set_num_threads(count);
-      const std::vector<Tensor> now = {cumsum(row, 0), cumsum(tall, 0), cumsum(tall, 1), cumsum(strided, 0), cumsum(z, 0), cumprod(tall, 0),
+      const std::vector<Tensor> now = {cumsum(row, 0),
+                                       cumsum(tall, 0),
+                                       cumsum(tall, 1),
+                                       cumsum(strided, 0),
+                                       cumsum(z, 0),
+                                       cumprod(tall, 0),
                                        std::get<1>(cummax(tall, 0))};
       if (first.empty()) first = now;
       for (size_t i = 0; i < now.size(); ++i) {
-        ASSERT_EQ(std::memcmp(now[i].data_ptr(), first[i].data_ptr(), now[i].nbytes()), 0) << toString(t) << " case " << i << " threads " << count;
+        ASSERT_EQ(std::memcmp(now[i].data_ptr(), first[i].data_ptr(), now[i].nbytes()), 0)
+            << toString(t) << " case " << i << " threads " << count;
       }
     }
     double sum = 0;
@@ -143,17 +152,19 @@ TEST_F(ScanTest, Extremes) {
       const auto [top, top_at] = cummax(x, dim);
       const auto [low, low_at] = cummin(x, dim);
       ASSERT_EQ(top.scalar_type(), t);
-      each_row(x, {top, top_at, low, low_at}, dim, [&](const double* in, const std::vector<const double*>& out, int64_t count) {
-        int64_t most = 0, least = 0;
-        for (int64_t i = 0; i < count; ++i) {
-          if (std::isnan(in[i]) || in[i] >= in[most]) most = i;
-          if (std::isnan(in[i]) || in[i] <= in[least]) least = i;
-          ASSERT_EQ(out[1][i], static_cast<double>(most)) << "seed " << seed << " place " << i << " of " << count << " " << toString(t);
-          ASSERT_EQ(out[3][i], static_cast<double>(least));
-          ASSERT_TRUE(std::isnan(in[most]) ? std::isnan(out[0][i]) : out[0][i] == in[most]);
-          ASSERT_TRUE(std::isnan(in[least]) ? std::isnan(out[2][i]) : out[2][i] == in[least]);
-        }
-      });
+      each_row(x, {top, top_at, low, low_at}, dim,
+               [&](const double* in, const std::vector<const double*>& out, int64_t count) {
+                 int64_t most = 0, least = 0;
+                 for (int64_t i = 0; i < count; ++i) {
+                   if (std::isnan(in[i]) || in[i] >= in[most]) most = i;
+                   if (std::isnan(in[i]) || in[i] <= in[least]) least = i;
+                   ASSERT_EQ(out[1][i], static_cast<double>(most))
+                       << "seed " << seed << " place " << i << " of " << count << " " << toString(t);
+                   ASSERT_EQ(out[3][i], static_cast<double>(least));
+                   ASSERT_TRUE(std::isnan(in[most]) ? std::isnan(out[0][i]) : out[0][i] == in[most]);
+                   ASSERT_TRUE(std::isnan(in[least]) ? std::isnan(out[2][i]) : out[2][i] == in[least]);
+                 }
+               });
     }
   }
 }
@@ -163,19 +174,21 @@ TEST_F(ScanTest, LogSumExp) {
     for (const int64_t n : kLengths) {
       int64_t dim = 0;
       const Tensor x = draw_along(n, dim, t, -100, 100);
-      each_row(x, {logcumsumexp(x, dim)}, dim, [&](const double* in, const std::vector<const double*>& out, int64_t count) {
-        long double top = -INFINITY, sum = 0;
-        for (int64_t i = 0; i < count; ++i) {
-          if (in[i] > top) {
-            sum = sum * std::exp(top - in[i]) + 1;
-            top = in[i];
-          } else {
-            sum += std::exp(in[i] - top);
-          }
-          const double expected = static_cast<double>(top + std::log(sum));
-          ASSERT_NEAR(out[0][i], expected, epsilon(t) * (std::abs(expected) + 1)) << "seed " << seed << " " << toString(t) << " place " << i;
-        }
-      });
+      each_row(x, {logcumsumexp(x, dim)}, dim,
+               [&](const double* in, const std::vector<const double*>& out, int64_t count) {
+                 long double top = -INFINITY, sum = 0;
+                 for (int64_t i = 0; i < count; ++i) {
+                   if (in[i] > top) {
+                     sum = sum * std::exp(top - in[i]) + 1;
+                     top = in[i];
+                   } else {
+                     sum += std::exp(in[i] - top);
+                   }
+                   const double expected = static_cast<double>(top + std::log(sum));
+                   ASSERT_NEAR(out[0][i], expected, epsilon(t) * (std::abs(expected) + 1))
+                       << "seed " << seed << " " << toString(t) << " place " << i;
+                 }
+               });
     }
   }
   const double inf = INFINITY;

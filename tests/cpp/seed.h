@@ -11,7 +11,8 @@ namespace facula_test {
 inline uint64_t test_seed() {
   static const uint64_t seed = [] {
     const char* text = std::getenv("FACULA_TEST_SEED");
-    return text ? std::strtoull(text, nullptr, 10) : (static_cast<uint64_t>(std::random_device()()) << 16) ^ std::random_device()();
+    return text ? std::strtoull(text, nullptr, 10)
+                : (static_cast<uint64_t>(std::random_device()()) << 16) ^ std::random_device()();
   }();
   return seed;
 }

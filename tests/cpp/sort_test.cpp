@@ -69,7 +69,8 @@ class SortTest : public testing::Test {
     return order;
   }
   // The first `k` of each row in order.
-  void expect_ordered(const Tensor& x, int64_t dim, bool descending, int64_t k, const Tensor& values, const Tensor& indices) {
+  void expect_ordered(const Tensor& x, int64_t dim, bool descending, int64_t k, const Tensor& values,
+                      const Tensor& indices) {
     const auto in = rows(x, dim), v = rows(values, dim), at = rows(indices, dim);
     ASSERT_EQ(values.scalar_type(), x.scalar_type());
     ASSERT_EQ(indices.scalar_type(), kLong);
@@ -78,7 +79,8 @@ class SortTest : public testing::Test {
       const auto order = stable_order(in[r], descending);
       for (size_t i = 0; i < static_cast<size_t>(k); ++i) {
         ASSERT_EQ(at[r][i], static_cast<double>(order[i]))
-            << "seed " << seed << " row " << r << " place " << i << " of " << in[r].size() << " " << toString(x.scalar_type());
+            << "seed " << seed << " row " << r << " place " << i << " of " << in[r].size() << " "
+            << toString(x.scalar_type());
         ASSERT_TRUE(same(v[r][i], in[r][static_cast<size_t>(order[i])])) << "row " << r << " place " << i;
       }
     }
@@ -142,7 +144,9 @@ TEST_F(SortTest, WholeRangeOfWideKeys) {
       std::stable_sort(order.begin(), order.end(), less);
       for (int64_t i = 0; i < n; ++i) {
         ASSERT_EQ(at[i], order[static_cast<size_t>(i)]) << "seed " << seed << " " << toString(t);
-        ASSERT_EQ(std::memcmp(static_cast<char*>(values.data_ptr()) + 8 * i, static_cast<char*>(x.data_ptr()) + 8 * at[i], 8), 0);
+        ASSERT_EQ(
+            std::memcmp(static_cast<char*>(values.data_ptr()) + 8 * i, static_cast<char*>(x.data_ptr()) + 8 * at[i], 8),
+            0);
       }
     }
   }
@@ -218,8 +222,10 @@ TEST_F(SortTest, SearchSorted) {
         for (size_t r = 0; r < found.size(); ++r) {
           for (size_t j = 0; j < v[r].size(); ++j) {
             int64_t expected = 0;
-            if (n > 0) for (const double b : s[r]) expected += right ? !before(v[r][j], b) : before(b, v[r][j]);
-            ASSERT_EQ(found[r][j], static_cast<double>(expected)) << "seed " << seed << " " << toString(t) << " n " << n;
+            if (n > 0)
+              for (const double b : s[r]) expected += right ? !before(v[r][j], b) : before(b, v[r][j]);
+            ASSERT_EQ(found[r][j], static_cast<double>(expected))
+                << "seed " << seed << " " << toString(t) << " n " << n;
           }
         }
       }
@@ -240,7 +246,8 @@ TEST_F(SortTest, IsinCounts) {
   EXPECT_TRUE(equal(found, missing.logical_not()));
   const auto v = rows(x.reshape({150}), 0)[0], s = rows(tests, 0)[0];
   const bool* f = found.data_ptr<bool>();
-  for (size_t i = 0; i < v.size(); ++i) EXPECT_EQ(f[i], std::any_of(s.begin(), s.end(), [&](double b) { return b == v[i]; }));
+  for (size_t i = 0; i < v.size(); ++i)
+    EXPECT_EQ(f[i], std::any_of(s.begin(), s.end(), [&](double b) { return b == v[i]; }));
   EXPECT_TRUE(isin(Scalar(3), arange(5, TensorOptions().dtype(kLong))).item<bool>());
 
   const Tensor numbers = draw({100000}, kInt).abs();
@@ -281,7 +288,8 @@ TEST_F(SortTest, Unique) {
   EXPECT_EQ(std::get<0>(_unique2(nans)).numel(), 3);
 
   for (const int64_t dim : {0, 1, 2}) {
-    const Tensor x = draw({6, 5, 4}, kLong, 1).select(1, 0).unsqueeze(1).expand({6, 5, 4}).transpose(0, dim).contiguous();
+    const Tensor x =
+        draw({6, 5, 4}, kLong, 1).select(1, 0).unsqueeze(1).expand({6, 5, 4}).transpose(0, dim).contiguous();
     const auto [values, inverse, counts] = unique_dim(x, dim, true, true, true);
     EXPECT_TRUE(equal(values.index_select(dim, inverse), x));
     EXPECT_EQ(counts.sum().item<int64_t>(), x.size(dim));

@@ -79,7 +79,8 @@ TEST(TensorHandle, MovesLeaveTheSourceUndefined) {
 
   int freed = 0;
   std::vector<float> memory(4);
-  Tensor target = from_blob(memory.data(), {4}, [&](void*) { ++freed; }, kFloat);
+  Tensor target = from_blob(
+      memory.data(), {4}, [&](void*) { ++freed; }, kFloat);
   target = std::move(b);
   EXPECT_FALSE(b.defined());
   EXPECT_EQ(freed, 1) << "what the target held must go when it is assigned";
@@ -176,7 +177,10 @@ TEST(TensorVersion, RisesOnceForEveryWrite) {
   once("view", [&] { view.mul_(2); });
   once("add_out", [&] { add_out(x, y, y); });
   once("matmul_out", [&] { mm_out(x, y, y); });
-  once("sum_out", [&] { Tensor row = x[0]; sum_out(row, y, IntArrayRef({0}), false); });
+  once("sum_out", [&] {
+    Tensor row = x[0];
+    sum_out(row, y, IntArrayRef({0}), false);
+  });
   once("cat_out", [&] { cat_out(x, {y.slice(0, 0, 2), y.slice(0, 0, 2)}, 0); });
   once("copy_", [&] { x.copy_(y); });
   once("fill_", [&] { x.fill_(3); });
@@ -268,7 +272,8 @@ TEST(FromBlob, CallsItsDeleterExactlyOnce) {
   int calls = 0;
   void* given = nullptr;
   {
-    Tensor x = from_blob(memory.data(), {2, 3}, [&](void* p) { ++calls, given = p; }, kInt);
+    Tensor x = from_blob(
+        memory.data(), {2, 3}, [&](void* p) { ++calls, given = p; }, kInt);
     EXPECT_EQ(x.data_ptr<int32_t>(), memory.data());
     Tensor view = x.t(), copy = x;
     x.reset();
@@ -284,7 +289,9 @@ TEST(FromBlob, CallsItsDeleterExactlyOnce) {
   Tensor strided = from_blob(memory.data(), {2, 2}, {3, 2}, TensorOptions(kInt));
   EXPECT_EQ(values_of(strided), (Values{2, 4, 5, 7}));
   calls = 0;
-  EXPECT_THROW(from_blob(memory.data(), {-1}, [&](void*) { ++calls; }, kInt), Error);
+  EXPECT_THROW(from_blob(
+                   memory.data(), {-1}, [&](void*) { ++calls; }, kInt),
+               Error);
   EXPECT_EQ(calls, 1) << "memory that is refused is freed all the same";
 }
 
@@ -358,7 +365,8 @@ TEST(MemoryFormats, AnyDenseOrderIsKept) {
   EXPECT_EQ(sum.strides(), (Shape{1, 3})) << "gaps go, the order stays";
   EXPECT_EQ(values_of(sum), values_of(gaps));
   EXPECT_EQ(numbers({4}).expand({3, 4}).clone().strides(), (Shape{4, 1}));
-  EXPECT_EQ((ones({4, 1}).expand({4, 3}) * numbers({3, 4}).t()).strides(), (Shape{1, 4})) << "expanded operands do not decide";
+  EXPECT_EQ((ones({4, 1}).expand({4, 3}) * numbers({3, 4}).t()).strides(), (Shape{1, 4}))
+      << "expanded operands do not decide";
 }
 
 TEST(MemoryFormats, SizesOfOneAreAmbiguous) {
@@ -518,16 +526,24 @@ TEST(DTypes, NamesSizesKinds) {
     size_t bytes;
     char kind;  // bool, signed, unsigned, float, complex
   };
-  const Expected all[] = {
-      {kByte, "Byte", "uint8", 1, 'u'},        {kChar, "Char", "int8", 1, 's'},
-      {kShort, "Short", "int16", 2, 's'},      {kInt, "Int", "int32", 4, 's'},
-      {kLong, "Long", "int64", 8, 's'},        {kHalf, "Half", "float16", 2, 'f'},
-      {kFloat, "Float", "float32", 4, 'f'},    {kDouble, "Double", "float64", 8, 'f'},
-      {kComplexHalf, "ComplexHalf", "complex32", 4, 'c'},     {kComplexFloat, "ComplexFloat", "complex64", 8, 'c'},
-      {kComplexDouble, "ComplexDouble", "complex128", 16, 'c'}, {kBool, "Bool", "bool", 1, 'b'},
-      {kBFloat16, "BFloat16", "bfloat16", 2, 'f'},            {kFloat8_e5m2, "Float8_e5m2", "float8_e5m2", 1, 'f'},
-      {kFloat8_e4m3fn, "Float8_e4m3fn", "float8_e4m3fn", 1, 'f'}, {kUInt16, "UInt16", "uint16", 2, 'u'},
-      {kUInt32, "UInt32", "uint32", 4, 'u'},   {kUInt64, "UInt64", "uint64", 8, 'u'}};
+  const Expected all[] = {{kByte, "Byte", "uint8", 1, 'u'},
+                          {kChar, "Char", "int8", 1, 's'},
+                          {kShort, "Short", "int16", 2, 's'},
+                          {kInt, "Int", "int32", 4, 's'},
+                          {kLong, "Long", "int64", 8, 's'},
+                          {kHalf, "Half", "float16", 2, 'f'},
+                          {kFloat, "Float", "float32", 4, 'f'},
+                          {kDouble, "Double", "float64", 8, 'f'},
+                          {kComplexHalf, "ComplexHalf", "complex32", 4, 'c'},
+                          {kComplexFloat, "ComplexFloat", "complex64", 8, 'c'},
+                          {kComplexDouble, "ComplexDouble", "complex128", 16, 'c'},
+                          {kBool, "Bool", "bool", 1, 'b'},
+                          {kBFloat16, "BFloat16", "bfloat16", 2, 'f'},
+                          {kFloat8_e5m2, "Float8_e5m2", "float8_e5m2", 1, 'f'},
+                          {kFloat8_e4m3fn, "Float8_e4m3fn", "float8_e4m3fn", 1, 'f'},
+                          {kUInt16, "UInt16", "uint16", 2, 'u'},
+                          {kUInt32, "UInt32", "uint32", 4, 'u'},
+                          {kUInt64, "UInt64", "uint64", 8, 'u'}};
   EXPECT_EQ(std::size(all), static_cast<size_t>(kNumScalarTypes));
   for (const Expected& e : all) {
     EXPECT_STREQ(toString(e.type), e.name);
@@ -557,7 +573,8 @@ TEST(Devices, ParseTheirText) {
   EXPECT_EQ(Device(std::string("cuda:12")).index(), 12);
   EXPECT_EQ(Device("meta").type(), kMeta);
   EXPECT_FALSE(Device("cuda").has_index());
-  for (const char* text : {"", "gpu", "cuda:", "cuda:-1", "cuda:x", "cuda:1x", "cuda:01", "cuda:300", ":1", "CPU", "cpu:1:2", " cpu"})
+  for (const char* text :
+       {"", "gpu", "cuda:", "cuda:-1", "cuda:x", "cuda:1x", "cuda:01", "cuda:300", ":1", "CPU", "cpu:1:2", " cpu"})
     EXPECT_THROW(Device{text}, DeviceError) << '"' << text << '"';
   EXPECT_EQ(Device("cuda:1").str(), "cuda:1");
   EXPECT_EQ(Device(kCPU).str(), "cpu");

@@ -100,7 +100,8 @@ TEST(TorchCompat, AccessorsAndBlobs) {
   EXPECT_EQ(array[5], 12);
   int deleted = 0;
   {
-    auto owned = torch::from_blob(array, {6}, [&](void*) { deleted++; }, torch::kFloat32);
+    auto owned = torch::from_blob(
+        array, {6}, [&](void*) { deleted++; }, torch::kFloat32);
     auto strided = torch::from_blob(array, {2, 2}, /*strides=*/{1, 3}, at::TensorOptions().dtype(at::kFloat)).clone();
     EXPECT_EQ(strided[0][1].item<float>(), 8);
   }
@@ -123,7 +124,8 @@ TEST(TorchCompat, Indexing) {
   EXPECT_EQ(tensor.index({1, 2, 3}).item<int64_t>(), 23);
   EXPECT_EQ(tensor.index({true}).sizes(), torch::IntArrayRef({1, 2, 3, 4}));
   EXPECT_EQ(tensor.index({Slice(1, None, 2)}).sizes(), torch::IntArrayRef({1, 3, 4}));
-  EXPECT_EQ(tensor.index({Slice(None, None, 2), Slice(), torch::tensor({0, 3})}).sizes(), torch::IntArrayRef({1, 3, 2}));
+  EXPECT_EQ(tensor.index({Slice(None, None, 2), Slice(), torch::tensor({0, 3})}).sizes(),
+            torch::IntArrayRef({1, 3, 2}));
   EXPECT_EQ(tensor.index({tensor > 20}).sum().item<int64_t>(), 21 + 22 + 23);
   std::vector<TensorIndex> indices = {0, Slice(1, 3)};
   EXPECT_EQ(tensor.index(indices).sizes(), torch::IntArrayRef({2, 4}));
@@ -266,7 +268,9 @@ struct Printable {
 };
 
 TEST(TorchCompat, ChecksRaise) {
-  auto fails = [](int n) { TORCH_CHECK(n > 3, "n must be above 3, got ", n, " of ", Printable{7}, ' ', at::IntArrayRef({1, 2})); };
+  auto fails = [](int n) {
+    TORCH_CHECK(n > 3, "n must be above 3, got ", n, " of ", Printable{7}, ' ', at::IntArrayRef({1, 2}));
+  };
   fails(4);
   try {
     fails(2);
@@ -321,11 +325,13 @@ TEST(TorchCompat, WarningsGoToTheHandler) {
 }
 
 TEST(TorchCompat, Text) {
-  EXPECT_EQ(c10::str("a", 1, ' ', 2.5, true, Printable{3}, at::kFloat, torch::Device("cuda:1")), "a1 2.5true<3>Floatcuda:1");
+  EXPECT_EQ(c10::str("a", 1, ' ', 2.5, true, Printable{3}, at::kFloat, torch::Device("cuda:1")),
+            "a1 2.5true<3>Floatcuda:1");
   EXPECT_EQ(c10::Join(", ", std::vector<int>{1, 2, 3}), "1, 2, 3");
   EXPECT_EQ(c10::Join("x", std::vector<std::string>{}), "");
   std::ostringstream out;
-  out << torch::tensor({1, 2}) << '\n' << torch::ones({2, 2}).sizes() << ' ' << torch::kFloat << ' ' << torch::Device(torch::kCPU);
+  out << torch::tensor({1, 2}) << '\n'
+      << torch::ones({2, 2}).sizes() << ' ' << torch::kFloat << ' ' << torch::Device(torch::kCPU);
   EXPECT_EQ(out.str(), " 1\n 2\n[ CPULongType{2} ]\n[2, 2] Float cpu");
 }
 

@@ -32,7 +32,9 @@ struct Scene {
   Tensor line = arange(10, kFloat);
   Tensor undefined;
 
-  std::vector<const Tensor*> all() const { return {&a, &b, &ints, &halves, &unsigneds, &floats8, &flags, &complexes, &line}; }
+  std::vector<const Tensor*> all() const {
+    return {&a, &b, &ints, &halves, &unsigneds, &floats8, &flags, &complexes, &line};
+  }
 };
 
 struct Case {
@@ -51,7 +53,7 @@ const std::vector<Case>& cases() {
       {"dtypes that cannot be promoted", [](Scene& s) { s.unsigneds + s.unsigneds.to(kLong); }},
       {"float8 with another float", [](Scene& s) { s.floats8 + s.halves; }},
       {"subtraction of bools", [](Scene& s) { s.flags - s.flags; }},
-      {"bitwise on floats", [](Scene& s) { s.a & s.a; }},
+      {"bitwise on floats", [](Scene& s) { s.a& s.a; }},
       {"order of complex numbers", [](Scene& s) { s.complexes < s.complexes; }},
       {"integer division by zero", [](Scene& s) { floor_divide(s.ints, s.ints - s.ints); }},
       {"integer to a negative power", [](Scene& s) { s.ints.pow(-1); }},
@@ -59,36 +61,80 @@ const std::vector<Case>& cases() {
       {"undefined operand", [](Scene& s) { s.a + s.undefined; }},
       {"undefined tensor has no size", [](Scene& s) { s.undefined.sizes(); }},
       {"dim out of range", [](Scene& s) { s.a.sum(2); }},
-      {"dim repeated", [](Scene& s) { s.a.sum({0, -2}); }},
+      {"dim repeated",
+       [](Scene& s) {
+         s.a.sum({0, -2});
+       }},
       {"index out of range", [](Scene& s) { s.a[2]; }},
       {"select out of range", [](Scene& s) { s.a.select(1, -4); }},
       {"index of a number", [](Scene& s) { s.line[0][0]; }},
-      {"too many indices", [](Scene& s) { s.a.index({0, 0, 0}); }},
-      {"index tensor out of range", [](Scene& s) { s.line.index({tensor({1, 10})}); }},
-      {"index_put_ out of range", [](Scene& s) { s.line.index_put_({tensor({1, -11})}, 0.0); }},
+      {"too many indices",
+       [](Scene& s) {
+         s.a.index({0, 0, 0});
+       }},
+      {"index tensor out of range",
+       [](Scene& s) {
+         s.line.index({tensor({1, 10})});
+       }},
+      {"index_put_ out of range",
+       [](Scene& s) {
+         s.line.index_put_({tensor({1, -11})}, 0.0);
+       }},
       {"float index tensor", [](Scene& s) { s.line.index({s.line}); }},
       {"slice with step 0", [](Scene& s) { s.line.index({Slice(None, None, 0)}); }},
-      {"mask of another shape", [](Scene& s) { s.a.index({s.flags.index({Slice(), Slice(0, 2)})}); }},
-      {"gather out of range", [](Scene& s) { s.a.gather(1, tensor({{0, 3}})); }},
-      {"scatter out of range", [](Scene& s) { s.a.scatter_(1, tensor({{0, 5}}), 1.0); }},
-      {"negative size", [](Scene&) { empty({2, -3}); }},
-      {"sizes overflow", [](Scene&) { empty({int64_t{1} << 40, int64_t{1} << 40}); }},
-      {"sizes from a NaN", [](Scene&) { zeros({INT64_MIN, 2}); /* what x86 makes of a NaN */ }},
+      {"mask of another shape",
+       [](Scene& s) {
+         s.a.index({s.flags.index({Slice(), Slice(0, 2)})});
+       }},
+      {"gather out of range",
+       [](Scene& s) {
+         s.a.gather(1, tensor({{0, 3}}));
+       }},
+      {"scatter out of range",
+       [](Scene& s) {
+         s.a.scatter_(1, tensor({{0, 5}}), 1.0);
+       }},
+      {"negative size",
+       [](Scene&) {
+         empty({2, -3});
+       }},
+      {"sizes overflow",
+       [](Scene&) {
+         empty({int64_t{1} << 40, int64_t{1} << 40});
+       }},
+      {"sizes from a NaN",
+       [](Scene&) {
+         zeros({INT64_MIN, 2}); /* what x86 makes of a NaN */
+       }},
       {"arange to NaN", [](Scene&) { arange(0.0, kNaN, 1.0); }},
       {"arange step 0", [](Scene&) { arange(0, 5, 0); }},
       {"arange away from its end", [](Scene&) { arange(0, 5, -1); }},
-      {"out overlaps an input in part", [](Scene& s) {
+      {"out overlaps an input in part",
+       [](Scene& s) {
          Tensor target = s.line.narrow(0, 1, 9);
          add_out(target, s.line.narrow(0, 0, 9), s.line.narrow(0, 0, 9));
        }},
       {"write into an expanded tensor", [](Scene& s) { s.line.narrow(0, 0, 1).expand({5}).add_(1); }},
-      {"as_strided beyond the storage", [](Scene& s) { s.line.as_strided({4, 4}, {3, 1}); }},
+      {"as_strided beyond the storage",
+       [](Scene& s) {
+         s.line.as_strided({4, 4}, {3, 1});
+       }},
       {"as_strided with a negative offset", [](Scene& s) { s.line.as_strided({2}, {1}, -1); }},
       {"view of strides that do not allow it", [](Scene& s) { s.a.t().view({6}); }},
-      {"view of another count", [](Scene& s) { s.a.view({4, 2}); }},
-      {"two sizes to infer", [](Scene& s) { s.a.view({-1, -1}); }},
-      {"expand of a size", [](Scene& s) { s.a.expand({2, 4}); }},
-      {"resize_ of foreign memory", [](Scene&) {
+      {"view of another count",
+       [](Scene& s) {
+         s.a.view({4, 2});
+       }},
+      {"two sizes to infer",
+       [](Scene& s) {
+         s.a.view({-1, -1});
+       }},
+      {"expand of a size",
+       [](Scene& s) {
+         s.a.expand({2, 4});
+       }},
+      {"resize_ of foreign memory",
+       [](Scene&) {
          static float memory[4] = {1, 2, 3, 4};
          from_blob(memory, {4}).resize_({8});
        }},
@@ -100,12 +146,27 @@ const std::vector<Case>& cases() {
       {"data_ptr of another type", [](Scene& s) { s.a.data_ptr<double>(); }},
       {"matmul of shapes that do not fit", [](Scene& s) { s.a.matmul(s.b); }},
       {"matmul of dtypes that differ", [](Scene& s) { s.a.matmul(s.a.t().to(kDouble)); }},
-      {"einsum subscripts", [](Scene& s) { einsum("ij,jk->iq", {s.a, s.a}); }},
-      {"cat of shapes that do not fit", [](Scene& s) { cat({s.a, s.b}, 1); }},
+      {"einsum subscripts",
+       [](Scene& s) {
+         einsum("ij,jk->iq", {s.a, s.a});
+       }},
+      {"cat of shapes that do not fit",
+       [](Scene& s) {
+         cat({s.a, s.b}, 1);
+       }},
       {"cat of nothing", [](Scene&) { cat(TensorList{}); }},
-      {"stack of shapes that differ", [](Scene& s) { stack({s.a, s.b}); }},
-      {"split into sizes that do not add up", [](Scene& s) { s.line.split_with_sizes({3, 3}); }},
-      {"max of an empty dim", [](Scene&) { empty({0, 3}).max(0); }},
+      {"stack of shapes that differ",
+       [](Scene& s) {
+         stack({s.a, s.b});
+       }},
+      {"split into sizes that do not add up",
+       [](Scene& s) {
+         s.line.split_with_sizes({3, 3});
+       }},
+      {"max of an empty dim",
+       [](Scene&) {
+         empty({0, 3}).max(0);
+       }},
       {"mean of integers", [](Scene& s) { s.ints.mean(); }},
       {"topk of too many", [](Scene& s) { s.line.topk(11); }},
       {"layer_norm over another shape", [](Scene& s) { layer_norm(s.a, {4}); }},
@@ -117,7 +178,8 @@ const std::vector<Case>& cases() {
       {"default dtype of integers", [](Scene&) { set_default_dtype(kLong); }},
       {"no threads", [](Scene&) { set_num_threads(0); }},
       {"scalar that does not fit", [](Scene&) { Scalar(1e30).toLong(); }},
-      {"fused op of unknown name", [](Scene&) {
+      {"fused op of unknown name",
+       [](Scene&) {
          Fused f;
          f.apply("frobnicate", {f.input(kFloat)});
        }},

@@ -203,9 +203,10 @@ def write_error(w, op, failure, entry, rng):
 
 
 def cases_of(op, entry, seed, most_bytes):
-    """The bytes of one op's case file, and how many cases it holds. Cases of more than `most_bytes` are left out."""
+    """The bytes of one op's case file, and how many cases it holds. Cases of more than `most_bytes` are left out,
+    unless no other is there."""
     rng = np.random.default_rng([seed, zlib.crc32(op.name.encode())])
-    body, count = [], 0
+    body, count, smallest = [], 0, None
     for dtype in op.dtypes:
         for number, sample in enumerate(op.samples):
             if sample.only is not None and dtype not in sample.only:
@@ -216,9 +217,16 @@ def cases_of(op, entry, seed, most_bytes):
                 written = write_case(w, op, sample, entry, rng, dtype_of(dtype), title)
             except Exception as problem:
                 raise RuntimeError(title) from problem
-            if written and (most_bytes is None or len(w.bytes()) <= most_bytes):
-                body.append(w.bytes())
+            if not written:
+                continue
+            case = w.bytes()
+            if smallest is None or len(case) < len(smallest):
+                smallest = case
+            if most_bytes is None or len(case) <= most_bytes:
+                body.append(case)
                 count += 1
+    if not body and smallest is not None:
+        body, count = [smallest], 1
     for failure in op.errors:
         w = Writer()
         write_error(w, op, failure, entry, rng)

@@ -41,9 +41,9 @@ class ArrayRef {
 #pragma GCC diagnostic pop
   template <class Container>
     requires requires(const Container& c) {
-      { c.data() } -> std::convertible_to<const T*>;
-      { c.size() } -> std::convertible_to<size_t>;
-    }
+               { c.data() } -> std::convertible_to<const T*>;
+               { c.size() } -> std::convertible_to<size_t>;
+             }
   constexpr ArrayRef(const Container& c) : data_(c.data()), size_(c.size()) {}
 
   constexpr const T* data() const { return data_; }

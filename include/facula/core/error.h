@@ -26,11 +26,11 @@ class FACULA_API Error : public std::exception {
   std::string message_;
 };
 
-#define FACULA_ERROR_TYPE(Name)                                        \
-  class FACULA_API Name : public Error {                               \
-   public:                                                             \
-    using Error::Error;                                                \
-    const char* type_name() const noexcept override { return #Name; }  \
+#define FACULA_ERROR_TYPE(Name)                                       \
+  class FACULA_API Name : public Error {                              \
+   public:                                                            \
+    using Error::Error;                                               \
+    const char* type_name() const noexcept override { return #Name; } \
   }
 
 FACULA_ERROR_TYPE(ShapeError);
@@ -47,12 +47,13 @@ FACULA_ERROR_TYPE(InternalError);
 namespace detail {
 
 template <class T>
-concept HasText = requires(const T& v) { { to_text(v) } -> std::convertible_to<std::string>; };
+concept HasText = requires(const T& v) {
+                    { to_text(v) } -> std::convertible_to<std::string>;
+                  };
 // Types of users that print to streams.
 template <class T>
-concept Streamable = (std::is_class_v<T> || (std::is_enum_v<T> && !std::is_convertible_v<T, int>)) &&
-                     !std::is_convertible_v<T, std::string_view> &&
-                     requires(std::ostream& out, const T& v) { out << v; };
+concept Streamable = (std::is_class_v<T> || (std::is_enum_v<T> && !std::is_convertible_v<T, int>)) && !
+std::is_convertible_v<T, std::string_view>&& requires(std::ostream& out, const T& v) { out << v; };
 
 // One printable part of a message. Out of line, so that a check costs a user's translation unit no templates.
 class FACULA_API Part {
@@ -94,15 +95,16 @@ std::string str(const Args&... args) {
 
 }  // namespace facula
 
-#define FACULA_CHECK(condition, ErrorType, ...)                                       \
-  do {                                                                                \
-    if (!(condition)) [[unlikely]] throw ::facula::ErrorType(::facula::str(__VA_ARGS__)); \
+#define FACULA_CHECK(condition, ErrorType, ...)              \
+  do {                                                       \
+    if (!(condition)) [[unlikely]]                           \
+      throw ::facula::ErrorType(::facula::str(__VA_ARGS__)); \
   } while (false)
 
 // A broken promise inside the library itself.
-#define FACULA_INTERNAL_CHECK(condition)                                                                     \
-  do {                                                                                                       \
-    if (!(condition)) [[unlikely]]                                                                           \
-      throw ::facula::InternalError(::facula::str("internal check failed: ", #condition, " (", __FILE__, ":", __LINE__, \
-                                                  "); please report this"));                                 \
+#define FACULA_INTERNAL_CHECK(condition)                                                                      \
+  do {                                                                                                        \
+    if (!(condition)) [[unlikely]]                                                                            \
+      throw ::facula::InternalError(::facula::str("internal check failed: ", #condition, " (", __FILE__, ":", \
+                                                  __LINE__, "); please report this"));                        \
   } while (false)

@@ -44,7 +44,9 @@ FACULA_API WarningHandler* get_warning_handler() noexcept;
 // Sets a handler for the time of a scope.
 class WarningHandlerGuard {
  public:
-  explicit WarningHandlerGuard(WarningHandler* handler) : before_(get_warning_handler()) { set_warning_handler(handler); }
+  explicit WarningHandlerGuard(WarningHandler* handler) : before_(get_warning_handler()) {
+    set_warning_handler(handler);
+  }
   ~WarningHandlerGuard() { set_warning_handler(before_); }
   WarningHandlerGuard(const WarningHandlerGuard&) = delete;
   WarningHandlerGuard& operator=(const WarningHandlerGuard&) = delete;

@@ -18,15 +18,19 @@ namespace m {
 
 // ---- tools -------------------------------------------------------------------------------------------------------------------
 
-template <class T> struct FloatBits;
-template <> struct FloatBits<float> {
+template <class T>
+struct FloatBits;
+template <>
+struct FloatBits<float> {
   using U = uint32_t;
   static constexpr int kMantissa = 23;
-  static constexpr U kOne = 0x3F800000u, kSqrtHalf = 0x3F3504F3u, kMantissaMask = 0x007FFFFFu, kTwoToMantissa = 0x4B000000u;
+  static constexpr U kOne = 0x3F800000u, kSqrtHalf = 0x3F3504F3u, kMantissaMask = 0x007FFFFFu,
+                     kTwoToMantissa = 0x4B000000u;
   static constexpr float kMagic = 12582912.0f, kBias = 127.0f, kTwoMantissa = 8388608.0f;
   static constexpr float kMinNormal = 1.17549435e-38f;
 };
-template <> struct FloatBits<double> {
+template <>
+struct FloatBits<double> {
   using U = uint64_t;
   static constexpr int kMantissa = 52;
   static constexpr U kOne = 0x3FF0000000000000u, kSqrtHalf = 0x3FE6A09E667F3BCDu, kMantissaMask = 0x000FFFFFFFFFFFFFu,
@@ -35,11 +39,24 @@ template <> struct FloatBits<double> {
   static constexpr double kMinNormal = 2.2250738585072014e-308;
 };
 
-template <class T> using UVec = hn::Vec<Tag<typename FloatBits<T>::U>>;
-template <class T> HWY_INLINE UVec<T> bits_of(Lane<T> x) { return hn::BitCast(Tag<typename FloatBits<T>::U>(), x.v); }
-template <class T> HWY_INLINE Lane<T> of_bits(UVec<T> b) { return {hn::BitCast(Tag<T>(), b)}; }
-template <class T> HWY_INLINE UVec<T> set_bits(typename FloatBits<T>::U b) { return hn::Set(Tag<typename FloatBits<T>::U>(), b); }
-template <class T> HWY_INLINE Lane<T> constant(T x) { return {hn::Set(Tag<T>(), x)}; }
+template <class T>
+using UVec = hn::Vec<Tag<typename FloatBits<T>::U>>;
+template <class T>
+HWY_INLINE UVec<T> bits_of(Lane<T> x) {
+  return hn::BitCast(Tag<typename FloatBits<T>::U>(), x.v);
+}
+template <class T>
+HWY_INLINE Lane<T> of_bits(UVec<T> b) {
+  return {hn::BitCast(Tag<T>(), b)};
+}
+template <class T>
+HWY_INLINE UVec<T> set_bits(typename FloatBits<T>::U b) {
+  return hn::Set(Tag<typename FloatBits<T>::U>(), b);
+}
+template <class T>
+HWY_INLINE Lane<T> constant(T x) {
+  return {hn::Set(Tag<T>(), x)};
+}
 
 template <class T, size_t N, size_t I, size_t Step>
 HWY_INLINE Lane<T> horner_from(const double (&c)[N], Lane<T> x, Lane<T> acc) {
@@ -73,29 +90,36 @@ HWY_NOINLINE Lane<T> patch(LaneMask<T> where, Lane<T> x, Lane<T> result, T (*f)(
 // ---- exponentials --------------------------------------------------------------------------------------------------------------
 
 // 2^n where t = n + kMagic, for n in the range of normal exponents.
-template <class T> HWY_INLINE Lane<T> pow2_of_magic(Lane<T> t) {
+template <class T>
+HWY_INLINE Lane<T> pow2_of_magic(Lane<T> t) {
   return of_bits<T>(hn::Add(hn::ShiftLeft<FloatBits<T>::kMantissa>(bits_of(t)), set_bits<T>(FloatBits<T>::kOne)));
 }
 
-template <class T> struct ExpRange;
-template <> struct ExpRange<float> {
+template <class T>
+struct ExpRange;
+template <>
+struct ExpRange<float> {
   static constexpr float kFast = 87.0f, kHigh = 88.8f, kLow = -104.0f;
   static constexpr float kLn2Hi = 0.693359375f, kLn2Lo = -2.12194440e-4f;
 };
-template <> struct ExpRange<double> {
+template <>
+struct ExpRange<double> {
   static constexpr double kFast = 708.0, kHigh = 709.8, kLow = -745.2;
   static constexpr double kLn2Hi = 6.93147180369123816490e-01, kLn2Lo = 1.90821492927058770002e-10;
 };
 
 // e^x = 2^n (1 + p). t = n + kMagic.
-template <class T> struct ExpParts {
+template <class T>
+struct ExpParts {
   Lane<T> t, n, p;
 };
-template <class T> HWY_INLINE Lane<T> expm1_reduced(Lane<T> r) {
+template <class T>
+HWY_INLINE Lane<T> expm1_reduced(Lane<T> r) {
   if constexpr (sizeof(T) == 4) return fma(r * r, poly(coef::kExpF32, r), r);
   else return fma(r * r, poly(coef::kExpF64, r), r);
 }
-template <class T> HWY_INLINE ExpParts<T> exp_parts(Lane<T> x) {
+template <class T>
+HWY_INLINE ExpParts<T> exp_parts(Lane<T> x) {
   ExpParts<T> e;
   const Lane<T> magic = constant(FloatBits<T>::kMagic);
   e.t = fma(x, splat<Lane<T>>(1.44269504088896340736), magic);
@@ -107,25 +131,29 @@ template <class T> HWY_INLINE ExpParts<T> exp_parts(Lane<T> x) {
 }
 
 // 2^n (1 + p) where 2^n may be below or above the normal range; n within twice of it.
-template <class T> HWY_INLINE Lane<T> scale_wide(Lane<T> n, Lane<T> p) {
+template <class T>
+HWY_INLINE Lane<T> scale_wide(Lane<T> n, Lane<T> p) {
   const Lane<T> magic = constant(FloatBits<T>::kMagic);
   const Lane<T> half = m::round(n * splat<Lane<T>>(0.5));
   return ((splat<Lane<T>>(1.0) + p) * pow2_of_magic(half + magic)) * pow2_of_magic((n - half) + magic);
 }
-template <class T> HWY_NOINLINE Lane<T> exp_wide(Lane<T> x) {
+template <class T>
+HWY_NOINLINE Lane<T> exp_wide(Lane<T> x) {
   const Lane<T> high = constant(ExpRange<T>::kHigh), low = constant(ExpRange<T>::kLow);
   const Lane<T> inside = m::select(x > high, high, m::select(x < low, low, x));
   const ExpParts<T> e = exp_parts(inside);
   return scale_wide(e.n, e.p);
 }
-template <class T> HWY_INLINE Lane<T> exp(Lane<T> x) {
+template <class T>
+HWY_INLINE Lane<T> exp(Lane<T> x) {
   if (HWY_UNLIKELY(any(m::abs(x) > constant(ExpRange<T>::kFast)))) return exp_wide(x);
   const ExpParts<T> e = exp_parts(x);
   const Lane<T> scale = pow2_of_magic(e.t);
   return fma(scale, e.p, scale);
 }
 
-template <class T> HWY_INLINE Lane<T> exp2(Lane<T> x) {
+template <class T>
+HWY_INLINE Lane<T> exp2(Lane<T> x) {
   // Outside +-2000 the result is 0 or infinity already.
   const Lane<T> bound = splat<Lane<T>>(sizeof(T) == 4 ? 200.0 : 2000.0);
   const Lane<T> inside = m::select(x > bound, bound, m::select(x < -bound, -bound, x));
@@ -137,7 +165,8 @@ template <class T> HWY_INLINE Lane<T> exp2(Lane<T> x) {
   return fma(scale, p, scale);
 }
 
-template <class T> HWY_INLINE Lane<T> expm1(Lane<T> x) {
+template <class T>
+HWY_INLINE Lane<T> expm1(Lane<T> x) {
   const Lane<T> one = splat<Lane<T>>(1.0);
   if (HWY_UNLIKELY(any(m::abs(x) > constant(ExpRange<T>::kFast)))) {
     // Beyond the fast range -1 or e^x is the result; lanes inside it go through the formula with the others at 0.
@@ -153,7 +182,8 @@ template <class T> HWY_INLINE Lane<T> expm1(Lane<T> x) {
 }
 
 // expm1 for |x| within the fast range, which the caller ensures.
-template <class T> HWY_INLINE Lane<T> expm1_near(Lane<T> x) {
+template <class T>
+HWY_INLINE Lane<T> expm1_near(Lane<T> x) {
   const ExpParts<T> e = exp_parts(x);
   const Lane<T> scale = pow2_of_magic(e.t);
   return fma(scale, e.p, scale - splat<Lane<T>>(1.0));
@@ -162,10 +192,12 @@ template <class T> HWY_INLINE Lane<T> expm1_near(Lane<T> x) {
 // ---- logarithms ----------------------------------------------------------------------------------------------------------------
 
 // x = 2^e (1 + f), for positive x; subnormals included.
-template <class T> struct LogParts {
+template <class T>
+struct LogParts {
   Lane<T> e, f;
 };
-template <class T> HWY_INLINE LogParts<T> log_parts(Lane<T> x) {
+template <class T>
+HWY_INLINE LogParts<T> log_parts(Lane<T> x) {
   using B = FloatBits<T>;
   Lane<T> bias = constant(B::kTwoMantissa + B::kBias);
   if (HWY_UNLIKELY(any(x < constant(B::kMinNormal)))) {
@@ -180,7 +212,8 @@ template <class T> HWY_INLINE LogParts<T> log_parts(Lane<T> x) {
 }
 
 // log(1 + f) + e ln 2 + low, where |low| is below the last place of the rest.
-template <class T> HWY_INLINE Lane<T> log_sum(LogParts<T> x, Lane<T> low) {
+template <class T>
+HWY_INLINE Lane<T> log_sum(LogParts<T> x, Lane<T> low) {
   const Lane<T> f = x.f, hi = constant(ExpRange<T>::kLn2Hi), lo = constant(ExpRange<T>::kLn2Lo);
   const Lane<T> half_square = splat<Lane<T>>(0.5) * f * f;
   if constexpr (sizeof(T) == 4) {
@@ -196,7 +229,8 @@ template <class T> HWY_INLINE Lane<T> log_sum(LogParts<T> x, Lane<T> low) {
 }
 
 // The values of logarithms where x is zero, negative, infinite or NaN.
-template <class T> HWY_INLINE Lane<T> log_edges(Lane<T> x, Lane<T> result) {
+template <class T>
+HWY_INLINE Lane<T> log_edges(Lane<T> x, Lane<T> result) {
   const Lane<T> zero = splat<Lane<T>>(0.0), inf = infinity(x);
   const LaneMask<T> inside = (x > zero) & (x < inf);
   if (HWY_UNLIKELY(any(!inside))) {
@@ -206,10 +240,12 @@ template <class T> HWY_INLINE Lane<T> log_edges(Lane<T> x, Lane<T> result) {
   return result;
 }
 
-template <class T> HWY_INLINE Lane<T> log(Lane<T> x) {
+template <class T>
+HWY_INLINE Lane<T> log(Lane<T> x) {
   return log_edges(x, log_sum(log_parts(x), splat<Lane<T>>(0.0)));
 }
-template <class T> HWY_INLINE Lane<T> log_in_base(Lane<T> x, double log_of_e, Lane<T> unit_hi, Lane<T> unit_lo) {
+template <class T>
+HWY_INLINE Lane<T> log_in_base(Lane<T> x, double log_of_e, Lane<T> unit_hi, Lane<T> unit_lo) {
   const LogParts<T> parts = log_parts(x);
   const Lane<T> natural = log_sum<T>({splat<Lane<T>>(0.0), parts.f}, splat<Lane<T>>(0.0));
   const T factor_hi = static_cast<T>(log_of_e);
@@ -217,15 +253,21 @@ template <class T> HWY_INLINE Lane<T> log_in_base(Lane<T> x, double log_of_e, La
   const Lane<T> low = fma(parts.e, unit_lo, natural * factor_lo);
   return log_edges(x, fma(parts.e, unit_hi, fma(natural, constant(factor_hi), low)));
 }
-template <class T> HWY_INLINE Lane<T> log2(Lane<T> x) {
+template <class T>
+HWY_INLINE Lane<T> log2(Lane<T> x) {
   return log_in_base(x, 1.44269504088896340736, splat<Lane<T>>(1.0), splat<Lane<T>>(0.0));
 }
-template <class T> HWY_INLINE Lane<T> log10(Lane<T> x) {
+template <class T>
+HWY_INLINE Lane<T> log10(Lane<T> x) {
   // log10(2) with a high part short enough that its product with an exponent is exact.
-  if constexpr (sizeof(T) == 4) return log_in_base(x, 0.43429448190325182765, splat<Lane<T>>(0.30078125), splat<Lane<T>>(2.48745663981195e-4));
-  else return log_in_base(x, 0.43429448190325182765, splat<Lane<T>>(3.01029995663611771306e-01), splat<Lane<T>>(3.69423907715893078616e-13));
+  if constexpr (sizeof(T) == 4)
+    return log_in_base(x, 0.43429448190325182765, splat<Lane<T>>(0.30078125), splat<Lane<T>>(2.48745663981195e-4));
+  else
+    return log_in_base(x, 0.43429448190325182765, splat<Lane<T>>(3.01029995663611771306e-01),
+                       splat<Lane<T>>(3.69423907715893078616e-13));
 }
-template <class T> HWY_INLINE Lane<T> log1p(Lane<T> x) {
+template <class T>
+HWY_INLINE Lane<T> log1p(Lane<T> x) {
   const Lane<T> one = splat<Lane<T>>(1.0), u = one + x, back = u - one;
   const Lane<T> lost = (one - (u - back)) + (x - back);  // u + lost is exactly 1 + x
   const Lane<T> result = log_edges(u, log_sum(log_parts(u), lost / u));
@@ -235,45 +277,56 @@ template <class T> HWY_INLINE Lane<T> log1p(Lane<T> x) {
 // ---- circular functions ----------------------------------------------------------------------------------------------------------
 
 // x = q pi/2 + r with |r| <= pi/4 (a little more at the edges).
-template <class T> struct Angle {
+template <class T>
+struct Angle {
   Lane<T> r;
   UVec<T> q;
 };
-template <class T> struct AngleRange;
+template <class T>
+struct AngleRange;
 // With a fused multiply-add each step is exact until r itself is rounded; without, the parts of pi/2 are short enough that their
 // products with q are exact.
 #if HWY_NATIVE_FMA
-template <> struct AngleRange<float> {
+template <>
+struct AngleRange<float> {
   static constexpr float kFast = 30000.0f;
   static constexpr float kParts[] = {1.57079637050628662109375f, -4.3711388286737929e-8f, -1.71512451e-15f};
 };
-template <> struct AngleRange<double> {
+template <>
+struct AngleRange<double> {
   static constexpr double kFast = 1.0e7;
   static constexpr double kParts[] = {1.5707963267948966, 6.123233995736766e-17, -1.4973849048591698e-33};
 };
 #else
-template <> struct AngleRange<float> {
+template <>
+struct AngleRange<float> {
   static constexpr float kFast = 6000.0f;
-  static constexpr float kParts[] = {1.5703125f, 4.837512969970703125e-4f, 7.549533620476722717e-8f, 2.5633440682570896e-12f};
+  static constexpr float kParts[] = {1.5703125f, 4.837512969970703125e-4f, 7.549533620476722717e-8f,
+                                     2.5633440682570896e-12f};
 };
-template <> struct AngleRange<double> {
+template <>
+struct AngleRange<double> {
   static constexpr double kFast = 5.0e5;
-  static constexpr double kParts[] = {1.57079632673412561417e+00, 6.07710050630396597660e-11, 2.02226624879595063154e-21};
+  static constexpr double kParts[] = {1.57079632673412561417e+00, 6.07710050630396597660e-11,
+                                      2.02226624879595063154e-21};
 };
 #endif
-template <class T> HWY_INLINE Angle<T> angle_parts(Lane<T> x) {
+template <class T>
+HWY_INLINE Angle<T> angle_parts(Lane<T> x) {
   const Lane<T> magic = constant(FloatBits<T>::kMagic);
   const Lane<T> t = fma(x, splat<Lane<T>>(0.63661977236758134308), magic), n = t - magic;
   Lane<T> r = x;
   for (const T part : AngleRange<T>::kParts) r = fma(n, constant(-part), r);
   return {r, bits_of(t)};
 }
-template <class T> HWY_INLINE Lane<T> sin_reduced(Lane<T> r) {
+template <class T>
+HWY_INLINE Lane<T> sin_reduced(Lane<T> r) {
   const Lane<T> z = r * r;
   if constexpr (sizeof(T) == 4) return fma(r * z, poly(coef::kSinF32, z), r);
   else return fma(r * z, poly(coef::kSinF64, z), r);
 }
-template <class T> HWY_INLINE Lane<T> cos_reduced(Lane<T> r) {
+template <class T>
+HWY_INLINE Lane<T> cos_reduced(Lane<T> r) {
   const Lane<T> z = r * r;
   const Lane<T> tail = [&]() HWY_ATTR {
     if constexpr (sizeof(T) == 4) return poly(coef::kCosF32, z);
@@ -282,11 +335,15 @@ template <class T> HWY_INLINE Lane<T> cos_reduced(Lane<T> r) {
   const Lane<T> one = splat<Lane<T>>(1.0), half = splat<Lane<T>>(0.5) * z, w = one - half;
   return w + fma(z * z, tail, (one - w) - half);
 }
-template <class T> HWY_INLINE LaneMask<T> bit_is_set(UVec<T> q, typename FloatBits<T>::U bit) {
+template <class T>
+HWY_INLINE LaneMask<T> bit_is_set(UVec<T> q, typename FloatBits<T>::U bit) {
   const UVec<T> b = set_bits<T>(bit);
   return {hn::RebindMask(Tag<T>(), hn::Eq(hn::And(q, b), b))};
 }
-template <class T> HWY_INLINE LaneMask<T> is_huge_angle(Lane<T> x) { return !(m::abs(x) <= constant(AngleRange<T>::kFast)); }
+template <class T>
+HWY_INLINE LaneMask<T> is_huge_angle(Lane<T> x) {
+  return !(m::abs(x) <= constant(AngleRange<T>::kFast));
+}
 
 inline float libm_sin(float x) { return ::sinf(x); }
 inline double libm_sin(double x) { return ::sin(x); }
@@ -295,7 +352,8 @@ inline double libm_cos(double x) { return ::cos(x); }
 inline float libm_tan(float x) { return ::tanf(x); }
 inline double libm_tan(double x) { return ::tan(x); }
 
-template <class T> HWY_INLINE Lane<T> sin(Lane<T> x) {
+template <class T>
+HWY_INLINE Lane<T> sin(Lane<T> x) {
   const Angle<T> a = angle_parts(x);
   const Lane<T> y = m::select(bit_is_set<T>(a.q, 1), cos_reduced(a.r), sin_reduced(a.r));
   const Lane<T> signed_y = m::select(bit_is_set<T>(a.q, 2), -y, y);
@@ -304,7 +362,8 @@ template <class T> HWY_INLINE Lane<T> sin(Lane<T> x) {
   if (HWY_UNLIKELY(any(is_huge_angle(x)))) return patch<T>(is_huge_angle(x), x, result, libm_sin);
   return result;
 }
-template <class T> HWY_INLINE Lane<T> cos(Lane<T> x) {
+template <class T>
+HWY_INLINE Lane<T> cos(Lane<T> x) {
   const Angle<T> a = angle_parts(x);
   const Lane<T> y = m::select(bit_is_set<T>(a.q, 1), sin_reduced(a.r), cos_reduced(a.r));
   const UVec<T> next = hn::Add(a.q, set_bits<T>(1));
@@ -312,7 +371,8 @@ template <class T> HWY_INLINE Lane<T> cos(Lane<T> x) {
   if (HWY_UNLIKELY(any(is_huge_angle(x)))) return patch<T>(is_huge_angle(x), x, result, libm_cos);
   return result;
 }
-template <class T> HWY_INLINE Lane<T> tan(Lane<T> x) {
+template <class T>
+HWY_INLINE Lane<T> tan(Lane<T> x) {
   const Angle<T> a = angle_parts(x);
   const Lane<T> s = sin_reduced(a.r), c = cos_reduced(a.r);
   const LaneMask<T> odd = bit_is_set<T>(a.q, 1);
@@ -323,23 +383,27 @@ template <class T> HWY_INLINE Lane<T> tan(Lane<T> x) {
 }
 
 // atan of 0 <= x <= 1.
-template <class T> HWY_INLINE Lane<T> atan_unit(Lane<T> x) {
+template <class T>
+HWY_INLINE Lane<T> atan_unit(Lane<T> x) {
   const Lane<T> z = x * x;
   if constexpr (sizeof(T) == 4) return fma(x * z, poly(coef::kAtanF32, z), x);
   else return fma(x * z, poly(coef::kAtanF64, z), x);
 }
 // pi/2 - x, with the part of pi/2 below its last place.
-template <class T> HWY_INLINE Lane<T> complement(Lane<T> x) {
+template <class T>
+HWY_INLINE Lane<T> complement(Lane<T> x) {
   const Lane<T> low = splat<Lane<T>>(sizeof(T) == 4 ? -4.37113900018624283e-8 : 6.123233995736766e-17);
   return splat<Lane<T>>(1.57079632679489661923) + (low - x);
 }
-template <class T> HWY_INLINE Lane<T> atan(Lane<T> x) {
+template <class T>
+HWY_INLINE Lane<T> atan(Lane<T> x) {
   const Lane<T> one = splat<Lane<T>>(1.0), a = m::abs(x);
   const LaneMask<T> large = a > one;
   const Lane<T> y = atan_unit(m::select(large, one / a, a));
   return m::copysign(m::select(large, complement(y), y), x);
 }
-template <class T> HWY_INLINE Lane<T> atan2(Lane<T> y, Lane<T> x) {
+template <class T>
+HWY_INLINE Lane<T> atan2(Lane<T> y, Lane<T> x) {
   const Lane<T> ax = m::abs(x), ay = m::abs(y), zero = splat<Lane<T>>(0.0);
   const LaneMask<T> steep = ay > ax;
   const Lane<T> small = m::select(steep, ax, ay), large = m::select(steep, ay, ax);
@@ -355,57 +419,69 @@ template <class T> HWY_INLINE Lane<T> atan2(Lane<T> y, Lane<T> x) {
 }
 
 // asin of 0 <= x <= 1/2.
-template <class T> HWY_INLINE Lane<T> asin_half(Lane<T> x, Lane<T> z) {
+template <class T>
+HWY_INLINE Lane<T> asin_half(Lane<T> x, Lane<T> z) {
   if constexpr (sizeof(T) == 4) return fma(x * z, poly(coef::kAsinF32, z), x);
   else return fma(x * z, poly(coef::kAsinF64, z), x);
 }
-template <class T> HWY_INLINE Lane<T> asin(Lane<T> x) {
+template <class T>
+HWY_INLINE Lane<T> asin(Lane<T> x) {
   const Lane<T> half = splat<Lane<T>>(0.5), a = m::abs(x);
   const LaneMask<T> large = a > half;
   const Lane<T> z = m::select(large, (splat<Lane<T>>(1.0) - a) * half, a * a);
   const Lane<T> y = asin_half(m::select(large, m::sqrt(z), a), z);
   return m::copysign(m::select(large, complement(y + y), y), x);
 }
-template <class T> HWY_INLINE Lane<T> acos(Lane<T> x) {
+template <class T>
+HWY_INLINE Lane<T> acos(Lane<T> x) {
   const Lane<T> half = splat<Lane<T>>(0.5), a = m::abs(x);
   const LaneMask<T> large = a > half;
   const Lane<T> z = m::select(large, (splat<Lane<T>>(1.0) - a) * half, a * a);
   const Lane<T> y = asin_half(m::select(large, m::sqrt(z), a), z);
   const Lane<T> twice = y + y;
   const Lane<T> pi_low = splat<Lane<T>>(sizeof(T) == 4 ? -8.74227800037248566e-8 : 1.2246467991473532e-16);
-  const Lane<T> far = m::select(x < splat<Lane<T>>(0.0), splat<Lane<T>>(3.14159265358979323846) + (pi_low - twice), twice);
+  const Lane<T> far =
+      m::select(x < splat<Lane<T>>(0.0), splat<Lane<T>>(3.14159265358979323846) + (pi_low - twice), twice);
   return m::select(large, far, complement(m::copysign(y, x)));
 }
 
 // ---- hyperbolic functions --------------------------------------------------------------------------------------------------------
 
-template <class T> HWY_INLINE Lane<T> min_with(Lane<T> x, Lane<T> bound) { return m::select(x > bound, bound, x); }
+template <class T>
+HWY_INLINE Lane<T> min_with(Lane<T> x, Lane<T> bound) {
+  return m::select(x > bound, bound, x);
+}
 
 // e^x / 2 for x so large that e^-x vanishes, without overflow before the result does.
-template <class T> HWY_INLINE Lane<T> half_exp(Lane<T> x) {
+template <class T>
+HWY_INLINE Lane<T> half_exp(Lane<T> x) {
   const Lane<T> h = exp(x * splat<Lane<T>>(0.5));
   return (splat<Lane<T>>(0.5) * h) * h;
 }
-template <class T> HWY_INLINE Lane<T> sinh(Lane<T> x) {
+template <class T>
+HWY_INLINE Lane<T> sinh(Lane<T> x) {
   const Lane<T> a = m::abs(x), bound = splat<Lane<T>>(sizeof(T) == 4 ? 80.0 : 700.0), one = splat<Lane<T>>(1.0);
   const Lane<T> e = expm1_near(min_with(a, bound));
   Lane<T> y = splat<Lane<T>>(0.5) * (e + e / (e + one));
   if (HWY_UNLIKELY(any(a > bound))) y = m::select(a > bound, half_exp(a), y);
   return m::copysign(y, x);
 }
-template <class T> HWY_INLINE Lane<T> cosh(Lane<T> x) {
+template <class T>
+HWY_INLINE Lane<T> cosh(Lane<T> x) {
   const Lane<T> a = m::abs(x), bound = splat<Lane<T>>(sizeof(T) == 4 ? 80.0 : 700.0), half = splat<Lane<T>>(0.5);
   const Lane<T> e = exp(min_with(a, bound));
   const Lane<T> y = fma(half, e, half / e);
   if (HWY_UNLIKELY(any(a > bound))) return m::select(a > bound, half_exp(a), y);
   return y;
 }
-template <class T> HWY_INLINE Lane<T> tanh(Lane<T> x) {
+template <class T>
+HWY_INLINE Lane<T> tanh(Lane<T> x) {
   const Lane<T> a = min_with(m::abs(x), splat<Lane<T>>(sizeof(T) == 4 ? 10.0 : 22.0));
   const Lane<T> e = expm1_near(a + a);
   return m::copysign(e / (e + splat<Lane<T>>(2.0)), x);
 }
-template <class T> HWY_INLINE Lane<T> asinh(Lane<T> x) {
+template <class T>
+HWY_INLINE Lane<T> asinh(Lane<T> x) {
   const Lane<T> a = m::abs(x), one = splat<Lane<T>>(1.0), big = splat<Lane<T>>(sizeof(T) == 4 ? 1.0e9 : 1.0e100);
   const LaneMask<T> large = a > big;
   const Lane<T> s = a * a;
@@ -413,7 +489,8 @@ template <class T> HWY_INLINE Lane<T> asinh(Lane<T> x) {
   const Lane<T> y = log1p(m::select(large, a, near));
   return m::copysign(m::select(large, y + splat<Lane<T>>(0.69314718055994530942), y), x);
 }
-template <class T> HWY_INLINE Lane<T> acosh(Lane<T> x) {
+template <class T>
+HWY_INLINE Lane<T> acosh(Lane<T> x) {
   const Lane<T> big = splat<Lane<T>>(sizeof(T) == 4 ? 1.0e9 : 1.0e100), one = splat<Lane<T>>(1.0);
   const LaneMask<T> large = x > big;
   const Lane<T> t = x - one;
@@ -422,7 +499,8 @@ template <class T> HWY_INLINE Lane<T> acosh(Lane<T> x) {
   const Lane<T> result = m::select(large, y + splat<Lane<T>>(0.69314718055994530942), y);
   return m::select(x < one, not_a_number(x), result);
 }
-template <class T> HWY_INLINE Lane<T> atanh(Lane<T> x) {
+template <class T>
+HWY_INLINE Lane<T> atanh(Lane<T> x) {
   const Lane<T> a = m::abs(x);
   return m::copysign(splat<Lane<T>>(0.5) * log1p((a + a) / (splat<Lane<T>>(1.0) - a)), x);
 }
@@ -430,13 +508,15 @@ template <class T> HWY_INLINE Lane<T> atanh(Lane<T> x) {
 // ---- error function --------------------------------------------------------------------------------------------------------------
 
 // erf for |x| <= 1.
-template <class T> HWY_INLINE Lane<T> erf_near(Lane<T> x) {
+template <class T>
+HWY_INLINE Lane<T> erf_near(Lane<T> x) {
   const Lane<T> z = x * x;
   if constexpr (sizeof(T) == 4) return fma(x, poly(coef::kErfF32, z), x);
   else return fma(x, poly(coef::kErfF64, z), x);
 }
 // x^2 as a sum of two numbers; the low one is 0 where the machine has no cheap way to it and x is short.
-template <class T> HWY_INLINE Lane<T> square_low(Lane<T> x, Lane<T> high) {
+template <class T>
+HWY_INLINE Lane<T> square_low(Lane<T> x, Lane<T> high) {
 #if HWY_NATIVE_FMA
   return fma(x, x, -high);
 #else
@@ -446,7 +526,8 @@ template <class T> HWY_INLINE Lane<T> square_low(Lane<T> x, Lane<T> high) {
 #endif
 }
 // erfc for x >= 0.45.
-template <class T> HWY_INLINE Lane<T> erfc_far(Lane<T> x) {
+template <class T>
+HWY_INLINE Lane<T> erfc_far(Lane<T> x) {
   const Lane<T> three = splat<Lane<T>>(3.0), one = splat<Lane<T>>(1.0);
   x = min_with(x, splat<Lane<T>>(sizeof(T) == 4 ? 10.6 : 28.0));
   const Lane<T> slope = one + (x + x), sum = x + three, q = one / (sum * slope);
@@ -459,7 +540,8 @@ template <class T> HWY_INLINE Lane<T> erfc_far(Lane<T> x) {
   const Lane<T> scaled = p * (sum * q);
   return exp(-square) * (scaled - scaled * low);
 }
-template <class T> HWY_INLINE Lane<T> erf(Lane<T> x) {
+template <class T>
+HWY_INLINE Lane<T> erf(Lane<T> x) {
   const Lane<T> one = splat<Lane<T>>(1.0), a = m::abs(x);
   const LaneMask<T> near = a <= one;
   const Lane<T> inner = erf_near(m::select(near, x, one));
@@ -474,7 +556,8 @@ template <class T> HWY_INLINE Lane<T> erf(Lane<T> x) {
     return m::select(near, inner, m::copysign(one - erfc_far(m::select(near, one, a)), x));
   }
 }
-template <class T> HWY_INLINE Lane<T> erfc(Lane<T> x) {
+template <class T>
+HWY_INLINE Lane<T> erfc(Lane<T> x) {
   const Lane<T> one = splat<Lane<T>>(1.0), a = m::abs(x), half = splat<Lane<T>>(0.5);
   const LaneMask<T> near = a <= half;
   const Lane<T> far = erfc_far(m::select(near, one, a));
@@ -485,11 +568,12 @@ template <class T> HWY_INLINE Lane<T> erfc(Lane<T> x) {
 // ---- powers and lengths ------------------------------------------------------------------------------------------------------------
 
 // Without overflow or underflow in between: both are scaled by a power of two.
-template <class T> HWY_INLINE Lane<T> hypot(Lane<T> x, Lane<T> y) {
+template <class T>
+HWY_INLINE Lane<T> hypot(Lane<T> x, Lane<T> y) {
   const Lane<T> a = m::abs(x), b = m::abs(y), large = m::select(a > b, a, b);
   const double k = sizeof(T) == 4 ? 18446744073709551616.0 : 1.3407807929942597e154;  // 2^64, 2^512
   const double high = sizeof(T) == 4 ? 1e18 : 1e150, low = sizeof(T) == 4 ? 1e-12 : 1e-140;
-  const LaneMask<T> up = large < splat<Lane<T>>(low), down = large > splat<Lane<T>>(high);
+  const LaneMask<T> up = large<splat<Lane<T>>(low), down = large> splat<Lane<T>>(high);
   const Lane<T> one = splat<Lane<T>>(1.0);
   const Lane<T> scale = m::select(up, splat<Lane<T>>(k), m::select(down, splat<Lane<T>>(1.0 / k), one));
   const Lane<T> back = m::select(up, splat<Lane<T>>(1.0 / k), m::select(down, splat<Lane<T>>(k), one));
@@ -510,8 +594,10 @@ HWY_INLINE Lane<float> pow(Lane<float> x, Lane<float> y) {
   const Tag<double> dd;
   const hn::Half<Tag<float>> dh;
   const L a = m::abs(x);
-  const Lane<double> low = pow_magnitude({hn::PromoteTo(dd, hn::LowerHalf(dh, a.v))}, {hn::PromoteTo(dd, hn::LowerHalf(dh, y.v))});
-  const Lane<double> high = pow_magnitude({hn::PromoteTo(dd, hn::UpperHalf(dh, a.v))}, {hn::PromoteTo(dd, hn::UpperHalf(dh, y.v))});
+  const Lane<double> low =
+      pow_magnitude({hn::PromoteTo(dd, hn::LowerHalf(dh, a.v))}, {hn::PromoteTo(dd, hn::LowerHalf(dh, y.v))});
+  const Lane<double> high =
+      pow_magnitude({hn::PromoteTo(dd, hn::UpperHalf(dh, a.v))}, {hn::PromoteTo(dd, hn::UpperHalf(dh, y.v))});
   L r = {hn::Combine(df, hn::DemoteTo(dh, high.v), hn::DemoteTo(dh, low.v))};
   const L zero = splat<L>(0.0), one = splat<L>(1.0), inf = infinity(x);
   const LaneMask<float> negative = m::signbit(x);

@@ -42,7 +42,8 @@ HWY_ATTR bool gather_4(const uint32_t* self, const int64_t* index, uint32_t* oth
       const auto low = hn::LoadU(d64, index + j), high = hn::LoadU(d64, index + j + lanes / 2);
       const auto bad = hn::Or(out_of_range_bits(d64, low, last), out_of_range_bits(d64, high, last));
       if (!hn::AllFalse(d64, hn::Lt(bad, hn::Zero(d64)))) return false;
-      const auto narrow = hn::Combine(du, hn::TruncateTo(half, hn::BitCast(du64, high)), hn::TruncateTo(half, hn::BitCast(du64, low)));
+      const auto narrow =
+          hn::Combine(du, hn::TruncateTo(half, hn::BitCast(du64, high)), hn::TruncateTo(half, hn::BitCast(du64, low)));
       hn::StoreU(hn::GatherIndex(du, self, hn::BitCast(d32, narrow)), du, other + j);
     }
   }

@@ -16,9 +16,9 @@
 
 #undef FACULA_EXPR_BEGIN
 #undef FACULA_EXPR_END
-#define FACULA_EXPR_BEGIN  \
-  HWY_BEFORE_NAMESPACE();  \
-  namespace facula {       \
+#define FACULA_EXPR_BEGIN \
+  HWY_BEFORE_NAMESPACE(); \
+  namespace facula {      \
   namespace HWY_NAMESPACE {
 #define FACULA_EXPR_END \
   }                     \
@@ -60,67 +60,157 @@ struct Splat<Lane<T>> {
   static HWY_INLINE Lane<T> of(double x) { return {hn::Set(Tag<T>(), static_cast<T>(x))}; }
 };
 
-template <class T> HWY_INLINE Lane<T> load(const T* p) { return {hn::LoadU(Tag<T>(), p)}; }
-template <class T> HWY_INLINE void store(Lane<T> x, T* p) { hn::StoreU(x.v, Tag<T>(), p); }
-template <class T> HWY_INLINE Complex<Lane<T>> load_complex(const T* p) {
+template <class T>
+HWY_INLINE Lane<T> load(const T* p) {
+  return {hn::LoadU(Tag<T>(), p)};
+}
+template <class T>
+HWY_INLINE void store(Lane<T> x, T* p) {
+  hn::StoreU(x.v, Tag<T>(), p);
+}
+template <class T>
+HWY_INLINE Complex<Lane<T>> load_complex(const T* p) {
   Complex<Lane<T>> z;
   hn::LoadInterleaved2(Tag<T>(), p, z.re.v, z.im.v);
   return z;
 }
-template <class T> HWY_INLINE void store_complex(Complex<Lane<T>> z, T* p) {
+template <class T>
+HWY_INLINE void store_complex(Complex<Lane<T>> z, T* p) {
   hn::StoreInterleaved2(z.re.v, z.im.v, Tag<T>(), p);
 }
 
-template <class T> HWY_INLINE Lane<T> operator+(Lane<T> a, Lane<T> b) { return {hn::Add(a.v, b.v)}; }
-template <class T> HWY_INLINE Lane<T> operator-(Lane<T> a, Lane<T> b) { return {hn::Sub(a.v, b.v)}; }
-template <class T> HWY_INLINE Lane<T> operator*(Lane<T> a, Lane<T> b) { return {hn::Mul(a.v, b.v)}; }
-template <class T> HWY_INLINE Lane<T> operator/(Lane<T> a, Lane<T> b) { return {hn::Div(a.v, b.v)}; }
-template <class T> HWY_INLINE Lane<T> operator-(Lane<T> a) {
+template <class T>
+HWY_INLINE Lane<T> operator+(Lane<T> a, Lane<T> b) {
+  return {hn::Add(a.v, b.v)};
+}
+template <class T>
+HWY_INLINE Lane<T> operator-(Lane<T> a, Lane<T> b) {
+  return {hn::Sub(a.v, b.v)};
+}
+template <class T>
+HWY_INLINE Lane<T> operator*(Lane<T> a, Lane<T> b) {
+  return {hn::Mul(a.v, b.v)};
+}
+template <class T>
+HWY_INLINE Lane<T> operator/(Lane<T> a, Lane<T> b) {
+  return {hn::Div(a.v, b.v)};
+}
+template <class T>
+HWY_INLINE Lane<T> operator-(Lane<T> a) {
   return {hn::Xor(a.v, hn::Set(Tag<T>(), static_cast<T>(-0.0)))};
 }
-template <class T> HWY_INLINE LaneMask<T> operator==(Lane<T> a, Lane<T> b) { return {hn::Eq(a.v, b.v)}; }
-template <class T> HWY_INLINE LaneMask<T> operator!=(Lane<T> a, Lane<T> b) { return {hn::Not(hn::Eq(a.v, b.v))}; }
-template <class T> HWY_INLINE LaneMask<T> operator<(Lane<T> a, Lane<T> b) { return {hn::Lt(a.v, b.v)}; }
-template <class T> HWY_INLINE LaneMask<T> operator<=(Lane<T> a, Lane<T> b) { return {hn::Le(a.v, b.v)}; }
-template <class T> HWY_INLINE LaneMask<T> operator>(Lane<T> a, Lane<T> b) { return {hn::Gt(a.v, b.v)}; }
-template <class T> HWY_INLINE LaneMask<T> operator>=(Lane<T> a, Lane<T> b) { return {hn::Ge(a.v, b.v)}; }
-template <class T> HWY_INLINE LaneMask<T> operator&(LaneMask<T> a, LaneMask<T> b) { return {hn::And(a.v, b.v)}; }
-template <class T> HWY_INLINE LaneMask<T> operator|(LaneMask<T> a, LaneMask<T> b) { return {hn::Or(a.v, b.v)}; }
-template <class T> HWY_INLINE LaneMask<T> operator!(LaneMask<T> a) { return {hn::Not(a.v)}; }
+template <class T>
+HWY_INLINE LaneMask<T> operator==(Lane<T> a, Lane<T> b) {
+  return {hn::Eq(a.v, b.v)};
+}
+template <class T>
+HWY_INLINE LaneMask<T> operator!=(Lane<T> a, Lane<T> b) {
+  return {hn::Not(hn::Eq(a.v, b.v))};
+}
+template <class T>
+HWY_INLINE LaneMask<T> operator<(Lane<T> a, Lane<T> b) {
+  return {hn::Lt(a.v, b.v)};
+}
+template <class T>
+HWY_INLINE LaneMask<T> operator<=(Lane<T> a, Lane<T> b) {
+  return {hn::Le(a.v, b.v)};
+}
+template <class T>
+HWY_INLINE LaneMask<T> operator>(Lane<T> a, Lane<T> b) {
+  return {hn::Gt(a.v, b.v)};
+}
+template <class T>
+HWY_INLINE LaneMask<T> operator>=(Lane<T> a, Lane<T> b) {
+  return {hn::Ge(a.v, b.v)};
+}
+template <class T>
+HWY_INLINE LaneMask<T> operator&(LaneMask<T> a, LaneMask<T> b) {
+  return {hn::And(a.v, b.v)};
+}
+template <class T>
+HWY_INLINE LaneMask<T> operator|(LaneMask<T> a, LaneMask<T> b) {
+  return {hn::Or(a.v, b.v)};
+}
+template <class T>
+HWY_INLINE LaneMask<T> operator!(LaneMask<T> a) {
+  return {hn::Not(a.v)};
+}
 
 namespace m {
 
-template <class T> HWY_INLINE Lane<T> select(LaneMask<T> c, Lane<T> a, Lane<T> b) {
+template <class T>
+HWY_INLINE Lane<T> select(LaneMask<T> c, Lane<T> a, Lane<T> b) {
   return {hn::IfThenElse(c.v, a.v, b.v)};
 }
-template <class T> HWY_INLINE Complex<Lane<T>> select(LaneMask<T> c, Complex<Lane<T>> a, Complex<Lane<T>> b) {
+template <class T>
+HWY_INLINE Complex<Lane<T>> select(LaneMask<T> c, Complex<Lane<T>> a, Complex<Lane<T>> b) {
   return {m::select(c, a.re, b.re), m::select(c, a.im, b.im)};
 }
-template <class T> HWY_INLINE Lane<T> fma(Lane<T> a, Lane<T> b, Lane<T> c) { return {hn::MulAdd(a.v, b.v, c.v)}; }
-template <class T> HWY_INLINE Lane<T> abs(Lane<T> x) { return {hn::Abs(x.v)}; }
-template <class T> HWY_INLINE Lane<T> sqrt(Lane<T> x) { return {hn::Sqrt(x.v)}; }
-template <class T> HWY_INLINE Lane<T> floor(Lane<T> x) { return {hn::Floor(x.v)}; }
-template <class T> HWY_INLINE Lane<T> ceil(Lane<T> x) { return {hn::Ceil(x.v)}; }
-template <class T> HWY_INLINE Lane<T> trunc(Lane<T> x) { return {hn::Trunc(x.v)}; }
-template <class T> HWY_INLINE Lane<T> round(Lane<T> x) { return {hn::Round(x.v)}; }
-template <class T> HWY_INLINE Lane<T> copysign(Lane<T> x, Lane<T> s) { return {hn::CopySign(x.v, s.v)}; }
-template <class T> HWY_INLINE LaneMask<T> isnan(Lane<T> x) { return x != x; }
-template <class T> HWY_INLINE LaneMask<T> isinf(Lane<T> x) {
+template <class T>
+HWY_INLINE Lane<T> fma(Lane<T> a, Lane<T> b, Lane<T> c) {
+  return {hn::MulAdd(a.v, b.v, c.v)};
+}
+template <class T>
+HWY_INLINE Lane<T> abs(Lane<T> x) {
+  return {hn::Abs(x.v)};
+}
+template <class T>
+HWY_INLINE Lane<T> sqrt(Lane<T> x) {
+  return {hn::Sqrt(x.v)};
+}
+template <class T>
+HWY_INLINE Lane<T> floor(Lane<T> x) {
+  return {hn::Floor(x.v)};
+}
+template <class T>
+HWY_INLINE Lane<T> ceil(Lane<T> x) {
+  return {hn::Ceil(x.v)};
+}
+template <class T>
+HWY_INLINE Lane<T> trunc(Lane<T> x) {
+  return {hn::Trunc(x.v)};
+}
+template <class T>
+HWY_INLINE Lane<T> round(Lane<T> x) {
+  return {hn::Round(x.v)};
+}
+template <class T>
+HWY_INLINE Lane<T> copysign(Lane<T> x, Lane<T> s) {
+  return {hn::CopySign(x.v, s.v)};
+}
+template <class T>
+HWY_INLINE LaneMask<T> isnan(Lane<T> x) {
+  return x != x;
+}
+template <class T>
+HWY_INLINE LaneMask<T> isinf(Lane<T> x) {
   return m::abs(x) > Lane<T>{hn::Set(Tag<T>(), hwy::HighestValue<T>())};
 }
-template <class T> HWY_INLINE LaneMask<T> isfinite(Lane<T> x) {
+template <class T>
+HWY_INLINE LaneMask<T> isfinite(Lane<T> x) {
   return m::abs(x) <= Lane<T>{hn::Set(Tag<T>(), hwy::HighestValue<T>())};
 }
-template <class T> HWY_INLINE LaneMask<T> signbit(Lane<T> x) {
+template <class T>
+HWY_INLINE LaneMask<T> signbit(Lane<T> x) {
   return m::copysign(splat<Lane<T>>(1.0), x) < splat<Lane<T>>(0.0);
 }
-template <class L, class T> HWY_INLINE L one_if(LaneMask<T> c) {
+template <class L, class T>
+HWY_INLINE L one_if(LaneMask<T> c) {
   return {hn::IfThenElseZero(c.v, hn::Set(Tag<T>(), static_cast<T>(1)))};
 }
-template <class T> HWY_INLINE Lane<T> not_a_number(Lane<T>) { return {hn::Set(Tag<T>(), not_a_number(T(0)))}; }
-template <class T> HWY_INLINE Lane<T> infinity(Lane<T>) { return {hn::Set(Tag<T>(), infinity(T(0)))}; }
+template <class T>
+HWY_INLINE Lane<T> not_a_number(Lane<T>) {
+  return {hn::Set(Tag<T>(), not_a_number(T(0)))};
+}
+template <class T>
+HWY_INLINE Lane<T> infinity(Lane<T>) {
+  return {hn::Set(Tag<T>(), infinity(T(0)))};
+}
 
-template <class T> HWY_INLINE bool any(LaneMask<T> c) { return !hn::AllFalse(Tag<T>(), c.v); }
+template <class T>
+HWY_INLINE bool any(LaneMask<T> c) {
+  return !hn::AllFalse(Tag<T>(), c.v);
+}
 
 }  // namespace m
 

@@ -44,11 +44,11 @@ inline constexpr int64_t kNarrow = 32;
 inline constexpr int64_t kColumnChunk = 256;
 
 template <class T>
-inline constexpr T kLowest = std::is_floating_point_v<T> ? -std::numeric_limits<T>::infinity()
-                                                         : std::numeric_limits<T>::lowest();
+inline constexpr T kLowest =
+    std::is_floating_point_v<T> ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
 template <class T>
-inline constexpr T kHighest = std::is_floating_point_v<T> ? std::numeric_limits<T>::infinity()
-                                                          : std::numeric_limits<T>::max();
+inline constexpr T kHighest =
+    std::is_floating_point_v<T> ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
 
 struct AddFold {
   template <class T>

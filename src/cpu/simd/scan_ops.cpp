@@ -73,7 +73,8 @@ using Group __attribute__((vector_size(N * sizeof(T)))) = T;
 
 // Adds a group of eight to the running sum of the block.
 template <class T>
-HWY_INLINE void sum_groups(const T* HWY_RESTRICT in, T* HWY_RESTRICT out, int64_t groups, Accumulator<T> base, Accumulator<T>& local) {
+HWY_INLINE void sum_groups(const T* HWY_RESTRICT in, T* HWY_RESTRICT out, int64_t groups, Accumulator<T> base,
+                           Accumulator<T>& local) {
   using A = Accumulator<T>;
   using V = Group<A, 8>;
   const V zero = {};
@@ -142,8 +143,8 @@ void prod_along(const void* in_any, void* out_any, int64_t*, int64_t first, int6
 }
 
 template <class T, bool kSum>
-void fold_across(const void* in_any, int64_t in_stride, void* out_any, int64_t out_stride, int64_t*, int64_t, int64_t first, int64_t n,
-                 int64_t width, void* carry) {
+void fold_across(const void* in_any, int64_t in_stride, void* out_any, int64_t out_stride, int64_t*, int64_t,
+                 int64_t first, int64_t n, int64_t width, void* carry) {
   using A = Accumulator<T>;
   const T* in = static_cast<const T*>(in_any);
   T* out = static_cast<T*>(out_any);
@@ -200,8 +201,8 @@ void best_along(const void* in_any, void* out_any, int64_t* indices, int64_t fir
 }
 
 template <class T, bool kMax>
-void best_across(const void* in_any, int64_t in_stride, void* out_any, int64_t out_stride, int64_t* indices, int64_t index_stride,
-                 int64_t first, int64_t n, int64_t width, void* carry) {
+void best_across(const void* in_any, int64_t in_stride, void* out_any, int64_t out_stride, int64_t* indices,
+                 int64_t index_stride, int64_t first, int64_t n, int64_t width, void* carry) {
   const T* in = static_cast<const T*>(in_any);
   T* out = static_cast<T*>(out_any);
   // Indices first: they are the wider of the two and the memory is aligned for them.
@@ -284,8 +285,8 @@ HWY_INLINE void log_sum_step(const double* x_at, double* y_at, double* top_at, d
   store(m::log(next) + next_top, y_at);
 }
 
-void log_sum_across(const void* in_any, int64_t in_stride, void* out_any, int64_t out_stride, int64_t*, int64_t, int64_t first, int64_t n,
-                    int64_t width, void* carry) {
+void log_sum_across(const void* in_any, int64_t in_stride, void* out_any, int64_t out_stride, int64_t*, int64_t,
+                    int64_t first, int64_t n, int64_t width, void* carry) {
   constexpr int64_t kLanes = static_cast<int64_t>(Lane<double>::kSize);
   const double* in = static_cast<const double*>(in_any);
   double* out = static_cast<double*>(out_any);
@@ -326,15 +327,17 @@ constexpr ScanKernel best_kernel(CType type) {
   return {type, sizeof(T) + sizeof(int64_t), &best_along<T, kMax>, &best_across<T, kMax>};
 }
 
-constexpr ScanKernel kSums[] = {sum_kernel<float>(CType::F32),         sum_kernel<double>(CType::F64), sum_kernel<int32_t>(CType::I32),
-                                sum_kernel<int64_t>(CType::I64),       sum_kernel<uint64_t>(CType::U64),
-                                sum_kernel<Pair<float>>(CType::C64),   sum_kernel<Pair<double>>(CType::C128)};
-constexpr ScanKernel kProds[] = {prod_kernel<float>(CType::F32),       prod_kernel<double>(CType::F64), prod_kernel<int32_t>(CType::I32),
-                                 prod_kernel<int64_t>(CType::I64),     prod_kernel<uint64_t>(CType::U64),
-                                 prod_kernel<Pair<float>>(CType::C64), prod_kernel<Pair<double>>(CType::C128)};
+constexpr ScanKernel kSums[] = {sum_kernel<float>(CType::F32),        sum_kernel<double>(CType::F64),
+                                sum_kernel<int32_t>(CType::I32),      sum_kernel<int64_t>(CType::I64),
+                                sum_kernel<uint64_t>(CType::U64),     sum_kernel<Pair<float>>(CType::C64),
+                                sum_kernel<Pair<double>>(CType::C128)};
+constexpr ScanKernel kProds[] = {prod_kernel<float>(CType::F32),        prod_kernel<double>(CType::F64),
+                                 prod_kernel<int32_t>(CType::I32),      prod_kernel<int64_t>(CType::I64),
+                                 prod_kernel<uint64_t>(CType::U64),     prod_kernel<Pair<float>>(CType::C64),
+                                 prod_kernel<Pair<double>>(CType::C128)};
 template <bool kMax>
-constexpr ScanKernel kBests[] = {best_kernel<float, kMax>(CType::F32),   best_kernel<double, kMax>(CType::F64),
-                                 best_kernel<int32_t, kMax>(CType::I32), best_kernel<int64_t, kMax>(CType::I64),
+constexpr ScanKernel kBests[] = {best_kernel<float, kMax>(CType::F32),    best_kernel<double, kMax>(CType::F64),
+                                 best_kernel<int32_t, kMax>(CType::I32),  best_kernel<int64_t, kMax>(CType::I64),
                                  best_kernel<uint64_t, kMax>(CType::U64), best_kernel<uint8_t, kMax>(CType::B8)};
 constexpr ScanKernel kLogs[] = {{CType::F64, 2 * sizeof(double), &log_sum_along, &log_sum_across}};
 
@@ -391,7 +394,9 @@ HWY_EXPORT(chain_block_sums);
 namespace detail {
 
 const ScanKernel* scan_kernel(ScanOp op, CType type) { return HWY_DYNAMIC_DISPATCH(find_scan_kernel)(op, type); }
-void chain_sums(CType type, ScanCarry* carries, int64_t blocks) { HWY_DYNAMIC_DISPATCH(chain_block_sums)(type, carries, blocks); }
+void chain_sums(CType type, ScanCarry* carries, int64_t blocks) {
+  HWY_DYNAMIC_DISPATCH(chain_block_sums)(type, carries, blocks);
+}
 
 }  // namespace detail
 }  // namespace facula

@@ -63,7 +63,8 @@ HWY_INLINE void load_typed(const void* HWY_RESTRICT src, int64_t n, K flip, K* H
     for (int64_t i = 0; i < n; ++i) {
       const U bits = in[i];
       const U magnitude = static_cast<U>(bits & static_cast<U>(~kSign));
-      U key = static_cast<U>((bits & kSign) != 0 ? static_cast<U>(kSign - magnitude) : static_cast<U>(kSign | magnitude));
+      U key =
+          static_cast<U>((bits & kSign) != 0 ? static_cast<U>(kSign - magnitude) : static_cast<U>(kSign | magnitude));
       key = magnitude > kTop ? static_cast<U>(~U{0}) : key;
       keys[i] = static_cast<K>(key) ^ flip;
     }
@@ -94,9 +95,11 @@ HWY_INLINE KeyRange<K> range_of(const K* HWY_RESTRICT keys, int64_t n) {
 }
 
 template <class K>
-HWY_INLINE void pack_any(const K* HWY_RESTRICT keys, int64_t n, K min, int shift, uint32_t first, uint64_t* HWY_RESTRICT packed) {
+HWY_INLINE void pack_any(const K* HWY_RESTRICT keys, int64_t n, K min, int shift, uint32_t first,
+                         uint64_t* HWY_RESTRICT packed) {
   for (int64_t i = 0; i < n; ++i) {
-    packed[i] = (static_cast<uint64_t>(static_cast<K>(keys[i] - min) >> shift) << 32) | (first + static_cast<uint32_t>(i));
+    packed[i] =
+        (static_cast<uint64_t>(static_cast<K>(keys[i] - min) >> shift) << 32) | (first + static_cast<uint32_t>(i));
   }
 }
 
@@ -196,7 +199,9 @@ void pack_keys(const uint32_t* keys, int64_t n, uint32_t min, int shift, uint32_
 void pack_keys(const uint64_t* keys, int64_t n, uint64_t min, int shift, uint32_t first_index, uint64_t* packed) {
   HWY_DYNAMIC_DISPATCH(pack_wide)(keys, n, min, shift, first_index, packed);
 }
-void rank_sort(const uint64_t* packed, int64_t n, uint64_t* sorted) { HWY_DYNAMIC_DISPATCH(rank_sort_row)(packed, n, sorted); }
+void rank_sort(const uint64_t* packed, int64_t n, uint64_t* sorted) {
+  HWY_DYNAMIC_DISPATCH(rank_sort_row)(packed, n, sorted);
+}
 int64_t collect_below(const uint32_t* keys, int64_t n, uint32_t bound, uint32_t* positions) {
   return HWY_DYNAMIC_DISPATCH(collect_narrow)(keys, n, bound, positions);
 }

@@ -23,22 +23,39 @@
 
 FACULA_EXPR_BEGIN
 
-template <class E> struct LaneOf { using type = Lane<E>; };
-template <class T> struct LaneOf<Complex<T>> { using type = Complex<Lane<T>>; };
+template <class E>
+struct LaneOf {
+  using type = Lane<E>;
+};
+template <class T>
+struct LaneOf<Complex<T>> {
+  using type = Complex<Lane<T>>;
+};
 
-template <class T> HWY_INLINE Lane<T> load_lane(const T* p) { return load(p); }
-template <class T> HWY_INLINE Complex<Lane<T>> load_lane(const Complex<T>* p) {
+template <class T>
+HWY_INLINE Lane<T> load_lane(const T* p) {
+  return load(p);
+}
+template <class T>
+HWY_INLINE Complex<Lane<T>> load_lane(const Complex<T>* p) {
   return load_complex(reinterpret_cast<const T*>(p));
 }
-template <class T> HWY_INLINE void store_lane(Lane<T> x, T* p) { store(x, p); }
-template <class T> HWY_INLINE void store_lane(Complex<Lane<T>> x, Complex<T>* p) {
+template <class T>
+HWY_INLINE void store_lane(Lane<T> x, T* p) {
+  store(x, p);
+}
+template <class T>
+HWY_INLINE void store_lane(Complex<Lane<T>> x, Complex<T>* p) {
   store_complex(x, reinterpret_cast<T*>(p));
 }
-template <class T> T element_of(Lane<T>);
-template <class T> Complex<T> element_of(Complex<Lane<T>>);
+template <class T>
+T element_of(Lane<T>);
+template <class T>
+Complex<T> element_of(Complex<Lane<T>>);
 
 // Input k of a formula, where k is below its arity.
-template <class Op, int kArity, class L> HWY_INLINE auto call(L a, L b, L c) {
+template <class Op, int kArity, class L>
+HWY_INLINE auto call(L a, L b, L c) {
   if constexpr (kArity == 1) return Op::eval(a);
   else if constexpr (kArity == 2) return Op::eval(a, b);
   else return Op::eval(a, b, c);
@@ -88,8 +105,14 @@ void simd_tile(const void* a, const void* b, const void* c, void* out, size_t n)
   }
 }
 
-template <class R> struct StoredAs { using type = R; };
-template <> struct StoredAs<bool> { using type = uint8_t; };
+template <class R>
+struct StoredAs {
+  using type = R;
+};
+template <>
+struct StoredAs<bool> {
+  using type = uint8_t;
+};
 
 template <class Op, class E, int kArity>
 void scalar_tile(const void* a, const void* b, const void* c, void* out, size_t n) {
@@ -129,7 +152,8 @@ constexpr cpu::TileFn choose_tile() {
 
 template <class Op, class E, int kArity, ResultKind kResult, bool kLight>
 constexpr cpu::TileFn choose_constant_tile() {
-  if constexpr (kArity == 2 && kResult == ResultKind::Same && !requires { Op::kScalarOnly; }) return &simd_tile<Op, E, kArity, kLight, true>;
+  if constexpr (kArity == 2 && kResult == ResultKind::Same && !requires { Op::kScalarOnly; })
+    return &simd_tile<Op, E, kArity, kLight, true>;
   else return nullptr;
 }
 
@@ -145,14 +169,22 @@ void add_op(cpu::TileTable& table) {
     constants[static_cast<size_t>(CType::F32)] = choose_constant_tile<Op, float, kInfo.arity, kInfo.result, kLight>();
   if constexpr (kHere & ctype_bit(CType::F64))
     constants[static_cast<size_t>(CType::F64)] = choose_constant_tile<Op, double, kInfo.arity, kInfo.result, kLight>();
-  if constexpr (kHere & ctype_bit(CType::F32)) slot(CType::F32) = choose_tile<Op, float, kInfo.arity, kInfo.result, kLight>();
-  if constexpr (kHere & ctype_bit(CType::F64)) slot(CType::F64) = choose_tile<Op, double, kInfo.arity, kInfo.result, kLight>();
-  if constexpr (kHere & ctype_bit(CType::I32)) slot(CType::I32) = choose_tile<Op, int32_t, kInfo.arity, kInfo.result, kLight>();
-  if constexpr (kHere & ctype_bit(CType::I64)) slot(CType::I64) = choose_tile<Op, int64_t, kInfo.arity, kInfo.result, kLight>();
-  if constexpr (kHere & ctype_bit(CType::U64)) slot(CType::U64) = choose_tile<Op, uint64_t, kInfo.arity, kInfo.result, kLight>();
-  if constexpr (kHere & ctype_bit(CType::B8)) slot(CType::B8) = choose_tile<Op, uint8_t, kInfo.arity, kInfo.result, kLight>();
-  if constexpr (kHere & ctype_bit(CType::C64)) slot(CType::C64) = choose_tile<Op, Complex<float>, kInfo.arity, kInfo.result, kLight>();
-  if constexpr (kHere & ctype_bit(CType::C128)) slot(CType::C128) = choose_tile<Op, Complex<double>, kInfo.arity, kInfo.result, kLight>();
+  if constexpr (kHere & ctype_bit(CType::F32))
+    slot(CType::F32) = choose_tile<Op, float, kInfo.arity, kInfo.result, kLight>();
+  if constexpr (kHere & ctype_bit(CType::F64))
+    slot(CType::F64) = choose_tile<Op, double, kInfo.arity, kInfo.result, kLight>();
+  if constexpr (kHere & ctype_bit(CType::I32))
+    slot(CType::I32) = choose_tile<Op, int32_t, kInfo.arity, kInfo.result, kLight>();
+  if constexpr (kHere & ctype_bit(CType::I64))
+    slot(CType::I64) = choose_tile<Op, int64_t, kInfo.arity, kInfo.result, kLight>();
+  if constexpr (kHere & ctype_bit(CType::U64))
+    slot(CType::U64) = choose_tile<Op, uint64_t, kInfo.arity, kInfo.result, kLight>();
+  if constexpr (kHere & ctype_bit(CType::B8))
+    slot(CType::B8) = choose_tile<Op, uint8_t, kInfo.arity, kInfo.result, kLight>();
+  if constexpr (kHere & ctype_bit(CType::C64))
+    slot(CType::C64) = choose_tile<Op, Complex<float>, kInfo.arity, kInfo.result, kLight>();
+  if constexpr (kHere & ctype_bit(CType::C128))
+    slot(CType::C128) = choose_tile<Op, Complex<double>, kInfo.arity, kInfo.result, kLight>();
 }
 
 FACULA_EXPR_END

@@ -24,7 +24,9 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace facula::cpu {
 
-void fill_arithmetic_float(int64_t target, TileTable& table) { FACULA_CHOOSE_TARGET(target, fill_arithmetic_float_tiles)(table); }
+void fill_arithmetic_float(int64_t target, TileTable& table) {
+  FACULA_CHOOSE_TARGET(target, fill_arithmetic_float_tiles)(table);
+}
 
 }  // namespace facula::cpu
 #endif

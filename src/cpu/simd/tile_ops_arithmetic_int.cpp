@@ -26,7 +26,9 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace facula::cpu {
 
-void fill_arithmetic_int(int64_t target, TileTable& table) { FACULA_CHOOSE_TARGET(target, fill_arithmetic_int_tiles)(table); }
+void fill_arithmetic_int(int64_t target, TileTable& table) {
+  FACULA_CHOOSE_TARGET(target, fill_arithmetic_int_tiles)(table);
+}
 
 }  // namespace facula::cpu
 #endif

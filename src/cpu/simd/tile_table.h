@@ -24,13 +24,13 @@ void fill_complex(int64_t target, TileTable& table);
 void note_division_fault();
 
 // The copy of a per-target function for `target`; the static target's where it was not compiled.
-#define FACULA_CHOOSE_TARGET(target, function)                     \
-  ([](int64_t wanted) -> decltype(&HWY_STATIC_DISPATCH(function)) { \
-    decltype(&HWY_STATIC_DISPATCH(function)) chosen = nullptr;     \
-    if (wanted == HWY_AVX3) chosen = HWY_CHOOSE_AVX3(function);    \
-    if (wanted == HWY_AVX2) chosen = HWY_CHOOSE_AVX2(function);    \
-    if (wanted == HWY_SSE4) chosen = HWY_CHOOSE_SSE4(function);    \
-    if (wanted == HWY_NEON) chosen = HWY_CHOOSE_NEON(function);    \
+#define FACULA_CHOOSE_TARGET(target, function)                          \
+  ([](int64_t wanted) -> decltype(&HWY_STATIC_DISPATCH(function)) {     \
+    decltype(&HWY_STATIC_DISPATCH(function)) chosen = nullptr;          \
+    if (wanted == HWY_AVX3) chosen = HWY_CHOOSE_AVX3(function);         \
+    if (wanted == HWY_AVX2) chosen = HWY_CHOOSE_AVX2(function);         \
+    if (wanted == HWY_SSE4) chosen = HWY_CHOOSE_SSE4(function);         \
+    if (wanted == HWY_NEON) chosen = HWY_CHOOSE_NEON(function);         \
     return chosen != nullptr ? chosen : &HWY_STATIC_DISPATCH(function); \
   }(target))
 
