@@ -71,7 +71,7 @@ class FACULA_API Tensor {
   }
   // Assignment to a temporary writes through it: `x[0] = y`, `x.index({Slice(0, 2)}) = 1`.
   Tensor& operator=(const Tensor& other) &&;
-  Tensor& operator=(Tensor&& other) &&;
+  Tensor& operator=(Tensor&& other) &&;  // NOLINT: it writes through, which may fail
   Tensor& operator=(const Scalar& value) &&;
 
   bool defined() const noexcept { return impl_ != nullptr; }
