@@ -2,12 +2,14 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "fused_chain.h"
+#include "gradient_cases.h"
 #include "inputs.h"
 #include "library.h"
 #include "plugin.h"
@@ -57,7 +59,8 @@ struct Case {
   std::string group;
   std::function<std::unique_ptr<Work>()> prepare;
   int32_t check = kBenchSameValues;
-  double tolerance = 0;  // when not that of the result's dtype
+  double tolerance = 0;   // when not that of the result's dtype
+  bool gradient = false;  // records; all others run without the tape
 };
 
 struct Size {
@@ -109,6 +112,7 @@ class Book {
     return add(name, group, [=] { return [=, x = input({rows, columns}, dtype)] { return op(x); }; });
   }
 
+  std::vector<Case>& cases() { return cases_; }
   std::vector<Case> take() { return std::move(cases_); }
 
  private:
@@ -320,6 +324,44 @@ void add_chain(Book& book) {
   }
 }
 
+void add_gradients(Book& book) {
+  book.add("mul sum backward tiny f32", "gradient", [] {
+    return [a = parameter({8}, 1, 2.0f), b = parameter({8}, 2, 2.0f)] {
+      forget_gradients({a, b});
+      (a * b).sum().backward();
+      return a.grad();
+    };
+  });
+  book.add("mlp 8x64 step f32", "gradient", [] {
+    return [model = Mlp(), x = input({16, 64}, kF32, 3, 1.0f)] {
+      forget_gradients(model.all);
+      model.loss(x).backward();
+      return model.weights[0].grad();
+    };
+  });
+  book.add("transformer 4 layers step f32", "gradient",
+           [] {
+             return [model = Transformer(),
+                     x = input({Transformer::kBatch, Transformer::kTime, Transformer::kWidth}, kF32, 3, 1.0f)] {
+               forget_gradients(model.all);
+               model.loss(x).backward();
+               return model.layers[0].qkv_weight.grad();
+             };
+           })
+      .tolerance = 1e-3;
+  for (const Size& size : kAllSizes) {
+    book.add(std::string("chain backward ") + size.name + " f32", "gradient", [=] {
+      return [x = parameter({size.count}, 1, 2.0f), g = input({size.count}, kF32, 2)] {
+        forget_gradients({x});
+        lib::tanh(lib::sigmoid(lib::exp(lib::sin(x)))).backward(g);
+        return x.grad();
+      };
+    });
+  }
+  for (Case& item : book.cases())
+    if (item.group == "gradient") item.gradient = true;
+}
+
 const std::vector<Case>& all_cases() {
   static const std::vector<Case> cases = [] {
     Book book;
@@ -333,6 +375,7 @@ const std::vector<Case>& all_cases() {
     add_indexing(book);
     add_matmul(book);
     add_random(book);
+    add_gradients(book);
     return book.take();
   }();
   return cases;
@@ -342,6 +385,7 @@ const std::vector<Case>& all_cases() {
 struct Current {
   std::unique_ptr<Work> work;
   double tolerance = 0;
+  bool gradient = false;
   std::string message;
 };
 
@@ -354,7 +398,8 @@ Current& current() {
 template <class Body>
 const char* guarded(Body body) {
   try {
-    NoAutograd no_autograd;
+    std::optional<NoAutograd> no_autograd;
+    if (!current().gradient) no_autograd.emplace();
     body();
     return nullptr;
   } catch (const std::exception& error) {
@@ -371,8 +416,9 @@ BenchCaseInfo case_info(int32_t index) {
 }
 
 const char* prepare(int32_t index) {
+  const Case& item = all_cases()[static_cast<size_t>(index)];
+  current().gradient = item.gradient;
   return guarded([&] {
-    const Case& item = all_cases()[static_cast<size_t>(index)];
     current().work = nullptr;
     current().tolerance = item.tolerance;
     current().work = item.prepare();

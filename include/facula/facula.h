@@ -1,8 +1,13 @@
 // The whole public API.
 #pragma once
 
+#include <facula/autograd/autograd.h>
+#include <facula/autograd/checkpoint.h>
+#include <facula/autograd/forward.h>
+#include <facula/autograd/function.h>
 #include <facula/complex_tensor.h>
 #include <facula/from_data.h>
+#include <facula/func.h>
 #include <facula/fused.h>
 #include <facula/generated/functions.h>
 #include <facula/indexing.h>

@@ -25,6 +25,10 @@ namespace facula {
 
 class TensorImpl;
 class Tensor;
+namespace autograd {
+class Node;
+class HookHandle;
+}  // namespace autograd
 using TensorList = ArrayRef<Tensor>;
 
 namespace indexing {
@@ -163,9 +167,43 @@ class FACULA_API Tensor {
   Tensor cpu() const;
   Tensor cuda() const;
   Tensor toType(ScalarType t) const;
-  // Another handle on the same elements.
-  Tensor data() const { return alias(); }
-  Tensor tensor_data() const { return alias(); }
+
+  // Gradients. A leaf is a tensor that no recorded op has made; `.grad` is filled for leaves that require it, and for
+  // others after `retain_grad`.
+  bool requires_grad() const;
+  const Tensor& set_requires_grad(bool requires_grad) const;
+  const Tensor& requires_grad_(bool requires_grad = true) const { return set_requires_grad(requires_grad); }
+  bool is_leaf() const;
+  // The op that made this tensor; null for a leaf.
+  intrusive_ptr<autograd::Node> grad_fn() const;
+  int64_t output_nr() const;
+  Tensor grad() const;
+  Tensor& mutable_grad() const;
+  void set_grad(const Tensor& grad) const;
+  void retain_grad() const;
+  bool retains_grad() const;
+  // Adds the gradients of this tensor to the leaves that it depends on. `gradient` may be left out for one element.
+  void backward(const Tensor& gradient = {}, std::optional<bool> retain_graph = std::nullopt, bool create_graph = false,
+                std::optional<TensorList> inputs = std::nullopt) const;
+  // Called with the gradient of this tensor; a defined result takes its place.
+  autograd::HookHandle register_hook(std::function<Tensor(const Tensor&)> hook) const;
+  autograd::HookHandle register_hook(std::function<void(const Tensor&)> hook) const;
+  template <class F>
+  autograd::HookHandle register_hook(F hook) const;
+  void remove_hook(autograd::HookHandle& hook) const;
+  // Called with this leaf after its `.grad` was written.
+  autograd::HookHandle register_post_accumulate_grad_hook(std::function<void(const Tensor&)> hook) const;
+  // The same elements without history.
+  Tensor detach() const;
+  Tensor& detach_() const;
+  Tensor data() const { return detach(); }
+  Tensor variable_data() const { return detach(); }
+  Tensor tensor_data() const { return detach(); }
+  void set_data(const Tensor& source) const;
+  // Views share the memory of their base.
+  bool is_view() const;
+  Tensor _base() const;
+  bool is_inference() const;
   std::string toString() const;
   void print() const;
 

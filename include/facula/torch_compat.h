@@ -111,6 +111,7 @@ inline Tensor expit(const Tensor& self) { return facula::sigmoid(self); }
 inline Tensor expm1(const Tensor& self) { return facula::expm1(self); }
 inline Tensor gammaln(const Tensor& self) { return facula::lgamma(self); }
 inline Tensor i0(const Tensor& self) { return facula::i0(self); }
+inline Tensor i1(const Tensor& self) { return facula::special_i1(self); }
 inline Tensor log1p(const Tensor& self) { return facula::log1p(self); }
 inline Tensor log_softmax(const Tensor& self, int64_t dim, std::optional<ScalarType> dtype) {
   return facula::log_softmax(self, dim, dtype);
@@ -119,6 +120,7 @@ inline Tensor logit(const Tensor& self, std::optional<double> eps = std::nullopt
 inline Tensor logsumexp(const Tensor& self, IntArrayRef dim, bool keepdim) {
   return facula::logsumexp(self, dim, keepdim);
 }
+inline Tensor polygamma(int64_t n, const Tensor& self) { return facula::polygamma(n, self); }
 inline Tensor round(const Tensor& self) { return facula::round(self); }
 inline Tensor sinc(const Tensor& self) { return facula::sinc(self); }
 inline Tensor softmax(const Tensor& self, int64_t dim, std::optional<ScalarType> dtype) {

@@ -27,6 +27,20 @@ inline std::optional<std::string> owned(std::optional<std::string_view> value) {
   return value ? std::optional<std::string>(*value) : std::nullopt;
 }
 
+// And back: what an op's function takes.
+template <class T>
+const T& borrowed(const T& value) {
+  return value;
+}
+inline IntArrayRef borrowed(const std::vector<int64_t>& value) { return value; }
+inline OptionalIntArrayRef borrowed(const std::optional<std::vector<int64_t>>& value) {
+  return value ? OptionalIntArrayRef(IntArrayRef(*value)) : OptionalIntArrayRef();
+}
+inline std::string_view borrowed(const std::string& value) { return value; }
+inline std::optional<std::string_view> borrowed(const std::optional<std::string>& value) {
+  return value ? std::optional<std::string_view>(*value) : std::nullopt;
+}
+
 inline void write_value(std::ostream& out, bool value) { out << (value ? "true" : "false"); }
 inline void write_value(std::ostream& out, const std::string& value) { out << '"' << value << '"'; }
 inline void write_value(std::ostream& out, const Generator&) { out << "generator"; }

@@ -30,7 +30,7 @@ class CallWatcher {
   CallWatcher* next_;
 };
 
-inline thread_local CallWatcher* current_watcher = nullptr;
+inline constinit thread_local CallWatcher* current_watcher __attribute__((tls_model("initial-exec"))) = nullptr;
 
 inline bool call_hooks_active() { return current_watcher != nullptr; }
 void report_call(OpId op, const OpAttrs& attrs);

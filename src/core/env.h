@@ -12,7 +12,10 @@ namespace facula {
 // Variable, its name, what it does.
 #define FACULA_FORALL_ENV_VARS(_)                                                                \
   _(NumThreads, "FACULA_NUM_THREADS", "threads of the CPU at start; default: what OpenMP takes") \
-  _(HostCacheMb, "FACULA_HOST_CACHE_MB", "megabytes of freed host memory kept for reuse")
+  _(HostCacheMb, "FACULA_HOST_CACHE_MB", "megabytes of freed host memory kept for reuse")        \
+  _(Simd, "FACULA_SIMD", "widest vector instructions used: sse4, avx2, avx512 or neon")          \
+  _(OnednnIsa, "ONEDNN_MAX_CPU_ISA", "oneDNN's own limit, which we do not raise")                \
+  _(DnnlIsa, "DNNL_MAX_CPU_ISA", "the same under its older name")
 
 enum class EnvVar {
 #define FACULA_ENV_ENUMERATOR(id, name, text) id,

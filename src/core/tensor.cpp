@@ -102,6 +102,10 @@ int64_t Tensor::_version() const { return checked(impl_).storage->version(); }
 
 void* Tensor::data_ptr() const {
   const TensorImpl& t = checked(impl_);
+  FACULA_CHECK(
+      !(t.tracking & detail::kTracksBatch), NotSupportedError,
+      "data_ptr: inside vmap a tensor stands for every entry of a batch and has no memory of its own; compute with "
+      "ops, or leave vmap first");
   return t.numel == 0 ? nullptr : t.data();
 }
 void Tensor::check_element_type(ScalarType requested) const {

@@ -15,28 +15,7 @@ namespace {
 constexpr size_t index(ScalarType t) { return static_cast<size_t>(t); }
 constexpr size_t index(CType t) { return static_cast<size_t>(t); }
 
-constexpr CType compute_type_of(ScalarType t) {
-  switch (t) {
-    case kDouble: return CType::F64;
-    case kByte:
-    case kChar:
-    case kShort:
-    case kInt:
-    case kUInt16: return CType::I32;
-    case kLong:
-    case kUInt32: return CType::I64;
-    case kUInt64: return CType::U64;
-    case kBool: return CType::B8;
-    case kComplexHalf:
-    case kComplexFloat: return CType::C64;
-    case kComplexDouble: return CType::C128;
-    default: return CType::F32;
-  }
-}
-
-constexpr bool holds_compute_type(ScalarType t) {
-  return elementSize(t) == size_of(compute_type_of(t)) && t != kUInt32;
-}
+constexpr bool holds_compute_type(ScalarType t) { return elementSize(t) == size_of(compute_type(t)) && t != kUInt32; }
 
 template <size_t kSize>
 void copy_elements(const void* src, void* dst, size_t n) {
@@ -62,7 +41,7 @@ struct alignas(64) Staging {
 // Loads the one row or column of n elements at a stride.
 void load_row(const char* src, ScalarType mem, ConvertFn load, int64_t n, int64_t stride, char* tile) {
   const int64_t elem = static_cast<int64_t>(elementSize(mem));
-  const size_t out = size_of(compute_type_of(mem));
+  const size_t out = size_of(compute_type(mem));
   if (stride == 1) {
     if (load != nullptr) load(src, tile, static_cast<size_t>(n));
     else std::memcpy(tile, src, static_cast<size_t>(n * elem));
@@ -84,7 +63,7 @@ void load_row(const char* src, ScalarType mem, ConvertFn load, int64_t n, int64_
 // Each row is one element, repeated.
 void load_repeated(const char* src, ScalarType mem, ConvertFn load, int64_t rows, int64_t cols, int64_t row_stride,
                    char* tile) {
-  const size_t out = size_of(compute_type_of(mem));
+  const size_t out = size_of(compute_type(mem));
   if (row_stride == 0) rows *= cols, cols = rows, rows = 1;
   Staging staging;
   for (int64_t r = 0; r < rows; r += kStaged) {
@@ -95,8 +74,6 @@ void load_repeated(const char* src, ScalarType mem, ConvertFn load, int64_t rows
 }
 
 }  // namespace
-
-CType compute_type(ScalarType t) { return compute_type_of(t); }
 
 ScalarType dtype_of(CType t) {
   constexpr ScalarType kTypes[kCTypeCount] = {kFloat,  kDouble, kInt,          kLong,
@@ -109,8 +86,7 @@ ConvertFn load_fn(ScalarType mem) {
 }
 
 ConvertFn store_fn(ScalarType mem) {
-  return holds_compute_type(mem) ? nullptr
-                                 : detail::convert_table().cast_store[index(compute_type_of(mem))][index(mem)];
+  return holds_compute_type(mem) ? nullptr : detail::convert_table().cast_store[index(compute_type(mem))][index(mem)];
 }
 
 ConvertFn cast_fn(CType from, CType to) {
@@ -123,8 +99,8 @@ ConvertFn cast_store_fn(CType from, ScalarType to) {
 
 ConvertFn convert_fn(ScalarType from, ScalarType to) {
   if (from == to) return plain_copy(elementSize(from));
-  if (holds_compute_type(from)) return cast_store_fn(compute_type_of(from), to);
-  if (dtype_of(compute_type_of(from)) == to) return load_fn(from);
+  if (holds_compute_type(from)) return cast_store_fn(compute_type(from), to);
+  if (dtype_of(compute_type(from)) == to) return load_fn(from);
   return detail::convert_table().direct[index(from)][index(to)];
 }
 
@@ -133,7 +109,7 @@ void load_block(const void* src, ScalarType mem, int64_t rows, int64_t cols, int
   if (rows <= 0 || cols <= 0) return;
   const ConvertFn load = load_fn(mem);
   const int64_t elem = static_cast<int64_t>(elementSize(mem));
-  const int64_t out = static_cast<int64_t>(size_of(compute_type_of(mem)));
+  const int64_t out = static_cast<int64_t>(size_of(compute_type(mem)));
   const char* s = static_cast<const char*>(src);
   char* t = static_cast<char*>(tile);
   if (rows == 1 && cols > 1 && col_stride == 0) return load_repeated(s, mem, load, 1, cols, 0, t);
@@ -173,7 +149,7 @@ void store_block(const void* tile, ScalarType mem, int64_t rows, int64_t cols, i
   if (rows <= 0 || cols <= 0) return;
   const ConvertFn store = store_fn(mem);
   const int64_t elem = static_cast<int64_t>(elementSize(mem));
-  const int64_t in = static_cast<int64_t>(size_of(compute_type_of(mem)));
+  const int64_t in = static_cast<int64_t>(size_of(compute_type(mem)));
   const char* t = static_cast<const char*>(tile);
   char* d = static_cast<char*>(dst);
   if (rows == 1) row_stride = cols * col_stride;

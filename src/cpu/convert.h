@@ -7,7 +7,7 @@
 
 #include <facula/core/dtype.h>
 
-#include "program/scalar_ops.h"
+#include "program/compute_type.h"
 
 namespace facula {
 
@@ -15,8 +15,6 @@ namespace facula {
 // are equal.
 using ConvertFn = void (*)(const void* src, void* dst, size_t n);
 
-// The compute type that holds every value of `t`. Undefined is not allowed.
-CType compute_type(ScalarType t);
 constexpr size_t ctype_size(CType t) { return size_of(t); }
 // The dtype with the memory layout of `t`: what a tile buffer would be if it were a tensor.
 ScalarType dtype_of(CType t);

@@ -47,7 +47,7 @@ namespace {
 
 constexpr size_t kMaxArrays = 32;
 
-// One operation on arrays that need no conversion: the tile function runs over them in place.
+// One operation on arrays that its function takes as they are.
 void run_single(const CpuProgram& p, int64_t begin, int64_t end, const void* const* loads, const ParamValue* params,
                 void* const* stores) {
   const TilePlan& plan = p.plan();
@@ -70,16 +70,19 @@ void run_single(const CpuProgram& p, int64_t begin, int64_t end, const void* con
       cpu::fill_tile(plan.types[v], &params[values[v].index], constants[k], static_cast<size_t>(most));
       sources[k] = {constants[k], 0};
     } else {
-      sources[k] = {static_cast<const char*>(loads[values[v].index]), static_cast<int64_t>(ctype_size(plan.types[v]))};
+      uint16_t load = values[v].index;
+      sources[k] = {static_cast<const char*>(loads[load]),
+                    static_cast<int64_t>(elementSize(p.program().loads()[load]))};
     }
   }
-  auto out_width = static_cast<int64_t>(ctype_size(plan.types[step.result]));
+  auto out_width = static_cast<int64_t>(elementSize(p.program().stores()[0].dtype));
   char* out = static_cast<char*>(stores[0]);
   for (int64_t i = begin; i < end; i += most) {
     int64_t n = std::min(most, end - i);
-    step.fn(sources[0].data + i * sources[0].width, sources[1].data ? sources[1].data + i * sources[1].width : nullptr,
-            sources[2].data ? sources[2].data + i * sources[2].width : nullptr, out + i * out_width,
-            static_cast<size_t>(n));
+    plan.whole(sources[0].data + i * sources[0].width,
+               sources[1].data ? sources[1].data + i * sources[1].width : nullptr,
+               sources[2].data ? sources[2].data + i * sources[2].width : nullptr, out + i * out_width,
+               static_cast<size_t>(n));
   }
 }
 
@@ -103,7 +106,7 @@ void CpuProgram::run_contiguous(int64_t count, const void* const* loads, const P
                                 void* const* stores) const {
   if (count == 0) return;
   const TilePlan& plan = *plan_;
-  if (plan.single) {
+  if (plan.whole) {
     if (count <= plan.grain) return run_single(*this, 0, count, loads, params, stores);
     return parallel_for(0, count, plan.grain,
                         [&](int64_t b, int64_t e) { run_single(*this, b, e, loads, params, stores); });
@@ -182,6 +185,24 @@ struct Tiling {
   int64_t rows = 1, cols = 1;
 };
 
+// Whether a program of one operation needs no buffer: every operand is taken where it lies, row by row if need be.
+bool all_in_place(const TilePlan& plan, const Space& s, size_t loads) {
+  size_t inner = s.dims - 1;
+  if (!plan.single || !plan.param_values.empty() || s.sizes[inner] < 64) return false;
+  const TileStep& step = plan.prologue[0];
+  for (size_t a = 0; a < s.arrays; ++a) {
+    int64_t along = s.strides[a][inner], rows_apart = s.dims > 1 ? s.strides[a][inner - 1] : s.sizes[inner];
+    if (a >= loads) {
+      if (along != 1 || rows_apart != s.sizes[inner]) return false;
+      continue;
+    }
+    uint16_t v = plan.load_values[a];
+    bool constant = along == 0 && step.fn_constant && step.operands[1] == v && step.operands[0] != v;
+    if (!constant && (along != 1 || rows_apart == 0)) return false;
+  }
+  return true;
+}
+
 Tiling choose_tiling(const Space& s, int64_t tile_elements) {
   Tiling t;
   size_t inner = s.dims - 1;
@@ -231,7 +252,9 @@ void CpuProgram::run(IntArrayRef sizes, std::span<const ArrayArg> loads, std::sp
     return run_contiguous(count, in, params.data(), out);
   }
 
-  Tiling t = choose_tiling(s, plan.tile_elements);
+  // Without buffers the size of a tile is bounded only by what a thread should take at once.
+  constexpr int64_t kTileInPlace = 1 << 14;
+  Tiling t = choose_tiling(s, all_in_place(plan, s, loads.size()) ? kTileInPlace : plan.tile_elements);
   size_t inner = s.dims - 1;
   int64_t row_size = t.row_dim == SIZE_MAX ? 1 : s.sizes[t.row_dim];
   int64_t col_tiles = (s.sizes[inner] + t.cols - 1) / t.cols, row_tiles = (row_size + t.rows - 1) / t.rows;

@@ -175,18 +175,41 @@ void matmul_f64(const MatmulArgs& args) {
                });
 }
 
-// Up to this many multiplications our own kernel beats a call of oneDNN.
-constexpr int64_t kSmallWork = 64 * 64 * 64;
+// Products of up to so many multiplications are our own: small ones of almost any shape, medium ones with enough rows to
+// pay for laying out B. oneDNN reserves and frees a workspace in each call, which can cost as much as such a product when
+// the system takes the pages back each time.
+constexpr int64_t kSmallWork = 64 * 64 * 64, kMediumWork = 160 * 160 * 160;
+constexpr int64_t kCachedFloats = 1 << 18;  // in the second-level cache
 
 bool matmul_small(const MatmulArgs& args) {
-  int64_t work = args.m * args.n * args.k;
-  if (work > kSmallWork || args.b.col_stride != 1 || args.n < 4) return false;
-  parallel_for(0, args.batch, std::max<int64_t>(1, kSmallWork / 4 / work), [&](int64_t first, int64_t last) {
-    for (int64_t i = first; i < last; ++i)
-      small_gemm({args.m, args.n, args.k, reinterpret_cast<const float*>(at(args.a, i, 4)), args.a.row_stride,
-                  args.a.col_stride, reinterpret_cast<const float*>(at(args.b, i, 4)), args.b.row_stride,
-                  reinterpret_cast<float*>(at(args.c, i, 4)), args.c.row_stride, static_cast<float>(args.alpha),
-                  static_cast<float>(args.beta)});
+  const int64_t work = args.m * args.n * args.k;
+  const bool by_columns = args.b.col_stride != 1;  // B is turned when it is laid out, which takes longer
+  const bool small =
+      work <= (by_columns ? kSmallWork / 4 : kSmallWork) && args.m >= (by_columns ? 8 : 1) && args.n >= 4;
+  // Batches that come from memory are better served by oneDNN, which fetches ahead.
+  const bool cached = args.batch * (args.m * args.k + args.k * args.n + args.m * args.n) <= kCachedFloats;
+  const bool medium = work <= kMediumWork && args.m >= (by_columns ? 96 : 64) && args.n >= 16 && cached;
+  if (!small && !medium) return false;
+  // Where there are more threads than products, each product is cut along its longer side. No sum is cut.
+  const int64_t spare = (get_num_threads() + args.batch - 1) / args.batch;
+  const int64_t parts = std::clamp<int64_t>(work / kSmallWork, 1, spare);
+  const bool by_rows = args.m > args.n;
+  const int64_t length = by_rows ? args.m : args.n;
+  const int64_t step = ((length + parts - 1) / parts + 15) / 16 * 16;
+  auto one = [&](int64_t batch, int64_t first) {
+    const int64_t count = std::min(step, length - first);
+    const int64_t row = by_rows ? first : 0, column = by_rows ? 0 : first;
+    if (count <= 0) return;
+    auto data = [&](const MatrixArg& m, int64_t r, int64_t c) {
+      return reinterpret_cast<float*>(at(m, batch, sizeof(float))) + r * m.row_stride + c * m.col_stride;
+    };
+    small_gemm({by_rows ? count : args.m, by_rows ? args.n : count, args.k, data(args.a, row, 0), args.a.row_stride,
+                args.a.col_stride, data(args.b, 0, column), args.b.row_stride, args.b.col_stride,
+                data(args.c, row, 0) + column, args.c.row_stride, static_cast<float>(args.alpha),
+                static_cast<float>(args.beta)});
+  };
+  parallel_for(0, args.batch * parts, std::max<int64_t>(1, kSmallWork / 4 / work), [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) one(i / parts, i % parts * step);
   });
   return true;
 }

@@ -1,8 +1,10 @@
 #include "cpu/matmul_onednn.h"
 
+#include "core/env.h"
 #include "core/hash.h"
 #include "cpu/parallel.h"
 #include "cpu/parallel_omp.h"
+#include "cpu/simd/simd_limit.h"
 
 #include <facula/core/error.h>
 
@@ -15,8 +17,10 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cctype>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 namespace facula {
 namespace {
@@ -61,21 +65,43 @@ void over_batch(const MatmulArgs& args, One&& one) {
   });
 }
 
-// Some virtual machines announce AMX but hide the table of its tile sizes; oneDNN then sets tiles up wrongly and its code
-// traps. There it is kept to AVX-512.
-void avoid_hidden_tiles() {
 #if defined(__x86_64__)
+// Some virtual machines announce AMX but hide the table of its tile sizes; oneDNN then sets tiles up wrongly and its code
+// traps.
+bool tiles_are_hidden() {
   unsigned a, b, c, d;
-  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & (1u << 24)) == 0) return;
-  if (__get_cpuid_count(0x1d, 0, &a, &b, &c, &d) && a != 0) return;
-  dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_bf16);
+  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & (1u << 24)) == 0) return false;
+  return !__get_cpuid_count(0x1d, 0, &a, &b, &c, &d) || a == 0;
+}
+
+// Whether the user keeps oneDNN below AMX with its own variable, whose limit a call of ours would replace.
+bool user_limits_onednn() {
+  auto text = env(EnvVar::OnednnIsa);
+  if (!text) text = env(EnvVar::DnnlIsa);
+  if (!text) return false;
+  std::string name(*text);
+  for (char& c : name) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return (name.starts_with("SSE") || name.starts_with("AVX")) && name.find("AMX") == std::string::npos;
+}
+#endif
+
+void limit_instructions() {
+#if defined(__x86_64__)
+  switch (cpu::simd_limit()) {
+    case cpu::SimdLimit::Sse4: dnnl_set_max_cpu_isa(dnnl_cpu_isa_sse41); return;
+    case cpu::SimdLimit::Avx2: dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx2); return;
+    case cpu::SimdLimit::Avx512: dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_bf16); return;
+    case cpu::SimdLimit::None:
+    case cpu::SimdLimit::Neon: break;
+  }
+  if (tiles_are_hidden() && !user_limits_onednn()) dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_bf16);
 #endif
 }
 
 // Must run before the first call of oneDNN.
 void initialize() {
   static const bool done = [] {
-    avoid_hidden_tiles();
+    limit_instructions();
     return true;
   }();
   (void)done;
@@ -164,6 +190,47 @@ void execute(const Product& p, void* a, void* b, void* c) {
   stream().wait();
 }
 
+// Without the instructions for it (VNNI), oneDNN adds products of bytes in pairs of 16 bits, which saturate.
+bool int8_products_are_exact() {
+#if defined(__x86_64__)
+  static const bool exact = [] {
+    initialize();
+    return (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_vnni) == dnnl_cpu_isa_avx512_core_vnni;
+  }();
+  return exact;
+#else
+  return true;
+#endif
+}
+
+// A product of bytes through float. As many terms go into one product as leave every partial sum a whole number of at most
+// 2^24, which floats hold exactly whatever the order; the sums of these wrap as integers.
+void int8_through_float(const MatmulArgs& args) {
+  constexpr int64_t kExactTerms = (int64_t{1} << 24) / (128 * 128);
+  const auto widen = [](const MatrixArg& m, int64_t first_row, int64_t rows, int64_t first_col, int64_t cols) {
+    std::vector<float> values(static_cast<size_t>(rows * cols));
+    const auto* from = static_cast<const int8_t*>(m.data) + first_row * m.row_stride + first_col * m.col_stride;
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t c = 0; c < cols; ++c)
+        values[static_cast<size_t>(r * cols + c)] = static_cast<float>(from[r * m.row_stride + c * m.col_stride]);
+    return values;
+  };
+  const int64_t c_stride = std::max<int64_t>(args.c.row_stride, args.n);
+  auto* out = static_cast<uint32_t*>(args.c.data);
+  for (int64_t r = 0; r < args.m; ++r) std::fill_n(out + r * c_stride, args.n, 0u);
+  std::vector<float> sums(static_cast<size_t>(args.m * args.n));
+  for (int64_t first = 0; first < args.k; first += kExactTerms) {
+    const int64_t terms = std::min(kExactTerms, args.k - first);
+    const std::vector<float> a = widen(args.a, 0, args.m, first, terms), b = widen(args.b, first, terms, 0, args.n);
+    check(
+        dnnl_sgemm('N', 'N', args.m, args.n, terms, 1.0f, a.data(), terms, b.data(), args.n, 0.0f, sums.data(), args.n),
+        "sgemm");
+    for (int64_t r = 0; r < args.m; ++r)
+      for (int64_t c = 0; c < args.n; ++c)
+        out[r * c_stride + c] += static_cast<uint32_t>(static_cast<int32_t>(sums[static_cast<size_t>(r * args.n + c)]));
+  }
+}
+
 }  // namespace
 
 void onednn_matmul_f32(const MatmulArgs& args) {
@@ -219,6 +286,7 @@ void onednn_matmul_int8(const MatmulArgs& args) {
   Lead la = lead_of(args.a, args.m, args.k), lb = lead_of(args.b, args.k, args.n);
   int32_t no_offset = 0;
   ScopedOmpThreads threads(threads_for(args.m * args.n * args.k));
+  if (!int8_products_are_exact()) return int8_through_float(args);
   check(
       dnnl_gemm_s8s8s32(la.trans, lb.trans, 'F', args.m, args.n, args.k, 1.0f, static_cast<const int8_t*>(args.a.data),
                         la.ld, 0, static_cast<const int8_t*>(args.b.data), lb.ld, 0, 0.0f,

@@ -113,11 +113,16 @@ TilePlan::TilePlan(const Program& program) {
   slot_bytes = (static_cast<size_t>(tile_elements) * widest + 63) / 64 * 64;
   grain = std::max<int64_t>(2048, 32768 / std::max<int64_t>(cost, 1));
 
+  const bool one_step = program.reduction() == ReduceOp::None && prologue.size() == 1 && program.stores().size() == 1 &&
+                        prologue[0].fn && program.stores()[0].value == prologue[0].result &&
+                        compute_type(program.stores()[0].dtype) == types[prologue[0].result];
+  auto loads_are = [&](auto test) { return std::all_of(program.loads().begin(), program.loads().end(), test); };
   single =
-      program.reduction() == ReduceOp::None && prologue.size() == 1 && program.stores().size() == 1 && prologue[0].fn &&
-      program.stores()[0].value == prologue[0].result &&
-      compute_type(program.stores()[0].dtype) == types[prologue[0].result] && !store_fn(program.stores()[0].dtype) &&
-      std::none_of(program.loads().begin(), program.loads().end(), [](ScalarType t) { return load_fn(t) != nullptr; });
+      one_step && !store_fn(program.stores()[0].dtype) && loads_are([](ScalarType t) { return load_fn(t) == nullptr; });
+  if (single) whole = prologue[0].fn;
+  if (one_step && program.stores()[0].dtype == kBFloat16 && program.instructions()[0].type == CType::F32 &&
+      program.params().empty() && loads_are([](ScalarType t) { return t == kBFloat16; }))
+    whole = cpu::tile_fn_bfloat16(program.instructions()[0].op);
 }
 
 TileEval::TileEval(const CpuProgram& program, const ParamValue* params, int64_t elements)

@@ -32,8 +32,9 @@ struct TilePlan {
   size_t slot_count = 0;
   size_t slot_bytes = 0;  // one buffer: tile_elements of the widest type
   int64_t tile_elements = 0;
-  int64_t grain = 0;    // elements worth handing to a thread
-  bool single = false;  // one operation, every array in its compute type: no buffers needed
+  int64_t grain = 0;            // elements worth handing to a thread
+  bool single = false;          // one operation, every array in its compute type: no buffers needed
+  cpu::TileFn whole = nullptr;  // one operation that takes contiguous arrays as memory has them
 };
 
 // The evaluator of one thread. Its buffers come from memory that the thread keeps.

@@ -42,7 +42,7 @@ Tensor to_impl(const Tensor& self, std::optional<ScalarType> dtype, std::optiona
   Device new_device = plain_device(device.value_or(i.device));
   bool same = new_dtype == i.dtype && new_device == i.device;
   if (same && !copy && (format == MemoryFormat::Preserve || self.is_contiguous(format))) return self;
-  return converted(self, new_dtype, new_device, format, "to");
+  return facula::_to_copy(self, TensorOptions(new_dtype).device(std::optional<Device>(new_device)), false, format);
 }
 
 }  // namespace
@@ -54,9 +54,8 @@ Tensor contiguous(const Tensor& self, MemoryFormat memory_format) {
   FACULA_CHECK(
       memory_format != MemoryFormat::Preserve, ValueError,
       "contiguous: preserve memory format is unsupported by the contiguous operator; name a format, or use clone()");
-  if (memory_format == MemoryFormat::Contiguous) return as_contiguous(self);
-  if (self.is_contiguous(memory_format) && self.numel() > 0) return self;
-  return converted(self, self.scalar_type(), self.device(), memory_format, "contiguous");
+  if (self.is_contiguous(memory_format) && (memory_format == MemoryFormat::Contiguous || self.numel() > 0)) return self;
+  return self.clone(memory_format);
 }
 
 Tensor clone(const Tensor& self, std::optional<MemoryFormat> memory_format) {
@@ -115,6 +114,12 @@ Tensor to(const Tensor& self, ScalarType dtype, bool, bool copy, std::optional<M
 Tensor to(const Tensor& self, const Tensor& other, bool, bool copy, std::optional<MemoryFormat> memory_format) {
   const TensorImpl& o = impl_of(other, "to");
   return to_impl(self, o.dtype, o.device, copy, memory_format.value_or(MemoryFormat::Preserve));
+}
+
+Tensor _to_copy(const Tensor& self, const TensorOptions& options, bool, std::optional<MemoryFormat> memory_format) {
+  const TensorImpl& i = impl_of(self, "_to_copy");
+  return converted(self, options.dtype_opt().value_or(i.dtype), plain_device(options.device_opt().value_or(i.device)),
+                   one_format(options, memory_format, "_to_copy"), "to");
 }
 
 Tensor type_as(const Tensor& self, const Tensor& other) {
@@ -179,6 +184,9 @@ Tensor Tensor::toType(ScalarType t) const {
 Scalar Tensor::item() const {
   const TensorImpl& i = impl_of(*this, "item");
   FACULA_CHECK(i.numel == 1, ValueError, "item: a Tensor with ", i.numel, " elements cannot be converted to Scalar");
+  FACULA_CHECK(!(i.tracking & detail::kTracksBatch), NotSupportedError,
+               "item: inside vmap a tensor stands for every entry of a batch, which may differ; compute with ops, e.g. "
+               "where(), instead of reading values");
   FACULA_CHECK(!i.device.is_meta(), NotSupportedError,
                "item: Tensor.item() cannot be called on meta tensors; they have no values");
   return dispatch_dtype(i.dtype, [&]<class T>() { return Scalar(*reinterpret_cast<const T*>(i.data())); });

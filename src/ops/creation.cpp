@@ -460,10 +460,9 @@ std::vector<Tensor> meshgrid(TensorList tensors, std::string_view indexing) {
   std::vector<Tensor> grids;
   grids.reserve(tensors.size());
   for (size_t k = 0; k < tensors.size(); ++k) {
-    const TensorImpl& t = *tensors[k].impl();
-    DimVector strides(sizes.size(), 0);
-    strides[place(k)] = t.dim() == 0 ? 1 : t.strides[0];
-    grids.push_back(view_of(tensors[k], sizes, strides, t.storage_offset));
+    DimVector row(sizes.size(), 1);
+    row[place(k)] = sizes[place(k)];
+    grids.push_back(tensors[k].view(row).expand(sizes));
   }
   return grids;
 }

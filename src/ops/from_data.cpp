@@ -87,7 +87,7 @@ Tensor tensor(const detail::TensorData& data, const TensorOptions& options) {
                " is not available; this build has cpu and meta");
   Tensor given = new_tensor(data.sizes(), data.dtype(), device, "tensor");
   if (given.impl()->numel > 0) detail::TensorDataReader{given.impl()->data()}.read(data);
-  return as_dtype(given, dtype);
+  return with_requires_grad(as_dtype(given, dtype), options);
 }
 
 // ---- from_blob
@@ -144,7 +144,7 @@ Tensor blob(void* data, IntArrayRef sizes, std::optional<IntArrayRef> strides,
   size_t nbytes = checked_extent(sizes, steps, elementSize(dtype), data, "from_blob");
   auto storage = StorageImpl::wrap(data, nbytes, Device(kCPU), deleter);
   guard.dismiss();
-  return over_storage(std::move(storage), sizes, steps, dtype);
+  return with_requires_grad(over_storage(std::move(storage), sizes, steps, dtype), options);
 }
 
 }  // namespace

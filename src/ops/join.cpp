@@ -138,7 +138,8 @@ MemoryFormat joined_format(TensorList tensors) {
   return common.value_or(MemoryFormat::Contiguous);
 }
 
-Tensor joined(TensorList tensors, int64_t dim, const char* op) {
+Tensor joined(TensorList tensors, int64_t dim) {
+  const char* op = "cat";
   check_list(tensors, op);
   ScalarType dtype = joined_dtype(tensors, op);
   Device device = tensors[0].impl()->device;
@@ -222,7 +223,7 @@ Tensor joined(TensorList tensors, int64_t dim, const char* op) {
 
 }  // namespace
 
-Tensor cat(TensorList tensors, int64_t dim) { return joined(tensors, dim, "cat"); }
+Tensor cat(TensorList tensors, int64_t dim) { return joined(tensors, dim); }
 
 Tensor stack(TensorList tensors, int64_t dim) {
   check_list(tensors, "stack");
@@ -263,18 +264,18 @@ Tensor stack(TensorList tensors, int64_t dim) {
 
 Tensor hstack(TensorList tensors) {
   check_list(tensors, "hstack");
-  std::vector<Tensor> rows = meaning::atleast_1d(tensors);
-  return joined(rows, rows[0].dim() == 1 ? 0 : 1, "hstack");
+  std::vector<Tensor> rows = facula::atleast_1d(tensors);
+  return facula::cat(rows, rows[0].dim() == 1 ? 0 : 1);
 }
 
 Tensor vstack(TensorList tensors) {
   check_list(tensors, "vstack");
-  return joined(meaning::atleast_2d(tensors), 0, "vstack");
+  return facula::cat(facula::atleast_2d(tensors), 0);
 }
 
 Tensor dstack(TensorList tensors) {
   check_list(tensors, "dstack");
-  return joined(meaning::atleast_3d(tensors), 2, "dstack");
+  return facula::cat(facula::atleast_3d(tensors), 2);
 }
 
 }  // namespace facula::meaning

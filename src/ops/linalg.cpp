@@ -91,6 +91,12 @@ Tensor add_product(const Tensor& self, const Tensor& a, const Tensor& b, const S
   return result;
 }
 
+// A contiguous tensor that nobody else knows yet, with other sizes: unlike a view it has no base.
+Tensor with_sizes(Tensor fresh, IntArrayRef sizes) {
+  fresh.impl()->set_contiguous(sizes);
+  return fresh;
+}
+
 // How many rows a tensor has when all dims but the last are one.
 int64_t leading_rows(const Tensor& t) {
   int64_t rows = 1;
@@ -228,15 +234,19 @@ Tensor matmul(const Tensor& self, const Tensor& other) {
     same_dtype(self, other, "matmul");
     return facula::mm(self, other);
   }
-  if (ra == 1) return facula::matmul(self.unsqueeze(0), other).squeeze(-2);
-  if (rb == 1) return facula::matmul(self, other.unsqueeze(-1)).squeeze(-1);
+  if (ra == 1 || rb == 1) {
+    Tensor product = ra == 1 ? facula::matmul(self.unsqueeze(0), other) : facula::matmul(self, other.unsqueeze(-1));
+    DimVector sizes(product.sizes());
+    sizes.erase(sizes.size() - (ra == 1 ? 2 : 1));
+    return with_sizes(std::move(product), sizes);
+  }
   check_shapes(self, other, "matmul");
   ScalarType t = same_dtype(self, other, "matmul");
   // One matrix on the right: all rows on the left are one tall matrix.
   if (rb == 2) {
     DimVector sizes(self.sizes());
     sizes.back() = other.size(1);
-    return facula::mm(self.reshape({leading_rows(self), self.size(-1)}), other).view(sizes);
+    return with_sizes(facula::mm(self.reshape({leading_rows(self), self.size(-1)}), other), sizes);
   }
   // Batches broadcast through offsets: nothing is copied to expand it.
   size_t ba = static_cast<size_t>(ra) - 2, bb = static_cast<size_t>(rb) - 2;
@@ -363,7 +373,7 @@ Tensor linear(const Tensor& input, const Tensor& weight, const std::optional<Ten
   sizes.back() = weight.size(0);
   Tensor rows = input.dim() == 2 ? input : input.reshape({leading_rows(input), input.size(-1)});
   Tensor product = has_bias && bias->dim() <= 1 ? facula::addmm(*bias, rows, weight.t()) : facula::mm(rows, weight.t());
-  Tensor result = input.dim() == 2 ? product : product.view(sizes);
+  Tensor result = input.dim() == 2 ? product : with_sizes(std::move(product), sizes);
   return has_bias && bias->dim() > 1 ? result.add(*bias) : result;
 }
 

@@ -1,8 +1,22 @@
 // C++ operators on tensors, and assignment through a temporary. Each is a call of the op of that name.
+#include "autograd/call.h"
 #include "ops/common.h"
 #include "ops/pointwise.h"
 
+#include <facula/facula.h>
+
 namespace facula {
+
+namespace {
+
+// A number as the first operand of an op that is recorded or batched: a tensor without dims of the dtype in which it
+// meets `other`.
+Tensor as_tensor(const Scalar& number, const Tensor& other) {
+  const Operand operands[] = {Operand(other), Operand(number)};
+  return scalar_tensor(number, other.options().dtype(result_type(operands, "operator")));
+}
+
+}  // namespace
 
 Tensor& Tensor::operator=(const Tensor& other) && {
   copy_(other);
@@ -42,6 +56,8 @@ Tensor& Tensor::operator^=(const Tensor& other) { return bitwise_xor_(other); }
 #define FACULA_ORDERED(symbol, op)                                          \
   FACULA_OPERATOR(symbol, op)                                               \
   Tensor operator symbol(const Scalar& a, const Tensor& b) {                \
+    if (autograd::tracked(b)) [[unlikely]]                                  \
+      return as_tensor(a, b).op(b);                                         \
     return pointwise(ScalarOp::op, {Operand(a), Operand(b)}, Out::fresh()); \
   }
 #define FACULA_MIRRORED(symbol, op, mirrored) \

@@ -30,6 +30,7 @@ Tensor view_of(const Tensor& base, IntArrayRef sizes, IntArrayRef strides, int64
   const TensorImpl* b = base.impl();
   auto impl = intrusive_ptr<TensorImpl>::adopt(new TensorImpl(b->storage, b->dtype, b->device));
   impl->set_geometry(sizes, strides, storage_offset);
+  impl->set_base(base.impl());
   return Tensor(std::move(impl));
 }
 

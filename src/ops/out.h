@@ -53,6 +53,13 @@ Tensor& set_geometry(const Tensor& self, const Tensor& view);
 
 }  // namespace meaning
 
+// What creation ops give: a leaf that requires gradients when the options say so.
+inline Tensor with_requires_grad(Tensor made, const TensorOptions& options) {
+  if (options.requires_grad()) [[unlikely]]
+    made.set_requires_grad(true);
+  return made;
+}
+
 // New tensors, without the call chain: what meanings and kernels use.
 Tensor new_tensor(IntArrayRef sizes, ScalarType dtype, Device device, const char* op = "empty");
 Tensor new_tensor_strided(IntArrayRef sizes, IntArrayRef strides, ScalarType dtype, Device device,

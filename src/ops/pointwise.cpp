@@ -6,6 +6,7 @@
 #include "cpu/convert.h"
 #include "cpu/executor.h"
 #include "ops/common.h"
+#include "ops/program_cache.h"
 
 #include <facula/core/error.h>
 
@@ -105,24 +106,8 @@ CpuProgram make_program(const ProgramKey& key) {
   return CpuProgram(std::move(p));
 }
 
-const CpuProgram& cached_program(const ProgramKey& key) {
-  struct Entry {
-    uint64_t key = UINT64_MAX;
-    const CpuProgram* program = nullptr;
-  };
-  thread_local Entry recent[256];
-  uint64_t packed = key.packed();
-  Entry& entry = recent[(packed * 0x9e3779b97f4a7c15ULL) >> 56];
-  if (entry.key == packed) [[likely]]
-    return *entry.program;
-  static std::mutex mutex;
-  // Never destroyed: other threads may still run when static objects go.
-  static auto* programs = new std::unordered_map<uint64_t, std::unique_ptr<CpuProgram>>;
-  std::lock_guard lock(mutex);
-  auto& slot = (*programs)[packed];
-  if (!slot) slot = std::make_unique<CpuProgram>(make_program(key));
-  entry = {packed, slot.get()};
-  return *slot;
+const CpuProgram& program_of(const ProgramKey& key) {
+  return cached_program<8>(key.packed(), [&] { return make_program(key); });
 }
 
 bool has_repeats(const TensorImpl* t) {
@@ -265,8 +250,7 @@ Tensor pointwise(ScalarOp op, std::initializer_list<Operand> operands, const Out
   Tensor target = out.prepare(sizes, result, device, name, strides ? &*strides : nullptr);
   for (size_t k = 0; k < tensor_count; ++k) out.check_input(target, *tensors[k], name);
   if (!out.is_fresh()) key.result = target.impl()->dtype;
-  if (!device.is_meta())
-    execute(cached_program(key), {tensors, tensor_count}, params, param_count, {&target, 1}, sizes);
+  if (!device.is_meta()) execute(program_of(key), {tensors, tensor_count}, params, param_count, {&target, 1}, sizes);
   out.written(target);
   return target;
 }
@@ -290,7 +274,7 @@ void check_loads(const Program& program, std::span<const Tensor> loads, const ch
 }
 
 // Programs of compound ops and of fused code, kept by what they are.
-const CpuProgram& cached_program(const Program& program) {
+const CpuProgram& kept_program(const Program& program) {
   static std::mutex mutex;
   static auto* programs = new std::unordered_multimap<size_t, std::unique_ptr<CpuProgram>>;
   size_t hash = program.hash();
@@ -312,7 +296,7 @@ void run_program_into(const Program& program, std::span<const Tensor> loads, std
   if (stores[0].is_meta()) return;
   std::vector<const Tensor*> pointers;
   for (const Tensor& t : loads) pointers.push_back(&t);
-  execute(cached_program(program), pointers, values.data(), values.size(), stores, sizes_of(stores[0]));
+  execute(kept_program(program), pointers, values.data(), values.size(), stores, sizes_of(stores[0]));
 }
 
 Tensor run_program(const Program& program, std::initializer_list<Tensor> loads, std::span<const Scalar> params,
@@ -336,11 +320,11 @@ Tensor run_program(const Program& program, std::initializer_list<Tensor> loads, 
   if (!device.is_meta()) {
     std::vector<ParamValue> values = param_values(program, params, op);
     if (target.scalar_type() == program.stores()[0].dtype) {
-      execute(cached_program(program), pointers, values.data(), values.size(), {&target, 1}, sizes);
+      execute(kept_program(program), pointers, values.data(), values.size(), {&target, 1}, sizes);
     } else {
       // The user's out has another dtype: the same program with that store.
       Tensor plain = new_tensor(sizes, program.stores()[0].dtype, device, op);
-      execute(cached_program(program), pointers, values.data(), values.size(), {&plain, 1}, sizes);
+      execute(kept_program(program), pointers, values.data(), values.size(), {&plain, 1}, sizes);
       copy_values(target, plain);
     }
   }

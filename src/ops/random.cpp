@@ -393,7 +393,7 @@ Tensor multinomial(const Tensor& self, int64_t num_samples, bool replacement, Ma
 
 std::tuple<Tensor, Tensor> native_dropout(const Tensor& input, double p, std::optional<bool> train) {
   FACULA_CHECK(p >= 0 && p <= 1, ValueError, "dropout: dropout probability has to be between 0 and 1, but got ", p);
-  if (!train.value_or(true)) return {input, facula::ones_like(input, kBool)};
+  if (!train.value_or(true)) return {meaning::clone(input, std::nullopt), facula::ones_like(input, kBool)};
   Tensor mask = new_tensor(input.sizes(), kBool, input.device(), "dropout");
   draw_into(mask, {.distribution = Distribution::Bernoulli, .a = 1 - p}, std::nullopt, "dropout");
   ScalarType t = input.scalar_type();
@@ -411,7 +411,7 @@ std::tuple<Tensor, Tensor> native_dropout(const Tensor& input, double p, std::op
 Tensor dropout(const Tensor& input, double p, bool train) {
   FACULA_CHECK(p >= 0 && p <= 1, ValueError, "dropout: dropout probability has to be between 0 and 1, but got ", p);
   if (!train || p == 0 || input.numel() == 0) return input;
-  return std::get<0>(meaning::native_dropout(input, p, true));
+  return std::get<0>(facula::native_dropout(input, p, true));
 }
 
 }  // namespace meaning

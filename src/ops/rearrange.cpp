@@ -186,12 +186,12 @@ Tensor flip(const Tensor& self, IntArrayRef dims) {
 Tensor fliplr(const Tensor& self) {
   FACULA_CHECK(impl_of(self, "fliplr").dim() >= 2, ShapeError, "fliplr: Input must be >= 2-d, got sizes ",
                to_text(self.sizes()));
-  return meaning::flip(self, {1});
+  return self.flip({1});
 }
 
 Tensor flipud(const Tensor& self) {
   FACULA_CHECK(impl_of(self, "flipud").dim() >= 1, ShapeError, "flipud: Input must be >= 1-d.");
-  return meaning::flip(self, {0});
+  return self.flip({0});
 }
 
 Tensor roll(const Tensor& self, IntArrayRef shifts, IntArrayRef dims) {
@@ -237,10 +237,10 @@ Tensor rot90(const Tensor& self, int64_t k, IntArrayRef dims) {
   FACULA_CHECK(a != b, ValueError, "rot90: expected rotation dims to be different, but got dim0 = ", dims[0],
                " and dim1 = ", dims[1]);
   switch (((k % 4) + 4) % 4) {
-    case 1: return meaning::transpose(meaning::flip(self, {b}), a, b);
-    case 2: return meaning::flip(self, {a, b});
-    case 3: return meaning::transpose(meaning::flip(self, {a}), a, b);
-    default: return meaning::clone(self, MemoryFormat::Contiguous);
+    case 1: return self.flip({b}).transpose(a, b);
+    case 2: return self.flip({a, b});
+    case 3: return self.flip({a}).transpose(a, b);
+    default: return self.clone(MemoryFormat::Contiguous);
   }
 }
 
@@ -289,7 +289,7 @@ Tensor tile(const Tensor& self, IntArrayRef dims) {
   const TensorImpl& i = impl_of(self, "tile");
   DimVector repeats(i.sizes.size() > dims.size() ? i.sizes.size() - dims.size() : 0, 1);
   for (int64_t n : dims) repeats.push_back(n);
-  return meaning::repeat(self, repeats);
+  return self.repeat(repeats);
 }
 
 Tensor repeat_interleave(const Tensor& repeats, std::optional<int64_t> output_size) {
@@ -380,14 +380,14 @@ Tensor diag_embed(const Tensor& self, int64_t offset, int64_t dim1, int64_t dim2
 Tensor diag(const Tensor& self, int64_t diagonal) {
   const TensorImpl& i = impl_of(self, "diag");
   FACULA_CHECK(i.dim() == 1 || i.dim() == 2, ShapeError, "diag: diag(): Supports 1D or 2D tensors. Got ", i.dim(), "D");
-  if (i.dim() == 1) return meaning::diag_embed(self, diagonal, 0, 1);
-  return meaning::clone(meaning::diagonal(self, diagonal, 0, 1), MemoryFormat::Contiguous);
+  if (i.dim() == 1) return self.diag_embed(diagonal, 0, 1);
+  return self.diagonal(diagonal).clone(MemoryFormat::Contiguous);
 }
 
 Tensor trace(const Tensor& self) {
   FACULA_CHECK(impl_of(self, "trace").dim() == 2, ShapeError, "trace: expected a matrix, but got tensor with dim ",
                self.dim());
-  return meaning::diagonal(self, 0, 0, 1).sum();
+  return self.diagonal().sum();
 }
 
 }  // namespace facula::meaning

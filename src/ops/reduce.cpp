@@ -187,6 +187,9 @@ bool all_of(const CpuProgram& program, const Tensor& a, const Tensor& b, IntArra
 void check_values(const Tensor& self, const Tensor& other, const char* op) {
   check_defined(self, op);
   check_defined(other, op);
+  FACULA_CHECK(
+      !((self.impl()->tracking | other.impl()->tracking) & detail::kTracksBatch), NotSupportedError, op,
+      ": inside vmap a tensor stands for every entry of a batch, which may differ; compute with ops, e.g. eq()");
   const Device device = common_device({&self, &other}, op);
   FACULA_CHECK(device.is_cpu(), NotSupportedError, op, ": tensors on ", device,
                " have no values to compare; move them to the cpu first");

@@ -2,12 +2,9 @@
 #include "ops/reduce_helpers.h"
 
 #include "cpu/convert.h"
+#include "ops/program_cache.h"
 
 #include <facula/core/error.h>
-
-#include <memory>
-#include <mutex>
-#include <unordered_map>
 
 namespace facula {
 
@@ -144,24 +141,8 @@ CpuProgram make_program(const ProgramKey& key) {
   return CpuProgram(std::move(p));
 }
 
-const CpuProgram& cached_program(const ProgramKey& key) {
-  struct Entry {
-    uint64_t key = UINT64_MAX;
-    const CpuProgram* program = nullptr;
-  };
-  thread_local Entry recent[64];
-  const uint64_t packed = key.packed();
-  Entry& entry = recent[(packed * 0x9e3779b97f4a7c15ULL) >> 58];
-  if (entry.key == packed) [[likely]]
-    return *entry.program;
-  static std::mutex mutex;
-  // Never destroyed: other threads may still run when static objects go.
-  static auto* programs = new std::unordered_map<uint64_t, std::unique_ptr<CpuProgram>>;
-  std::lock_guard lock(mutex);
-  auto& slot = (*programs)[packed];
-  if (!slot) slot = std::make_unique<CpuProgram>(make_program(key));
-  entry = {packed, slot.get()};
-  return *slot;
+const CpuProgram& program_of(const ProgramKey& key) {
+  return cached_program<6>(key.packed(), [&] { return make_program(key); });
 }
 
 }  // namespace
@@ -171,7 +152,7 @@ void run_reduce(Reduce kind, const Tensor& self, ScalarType compute, uint64_t ma
   const TensorImpl* t = self.impl();
   if (t->device.is_meta()) return;
   const ScalarType second = targets.size() > 1 ? targets[1].impl()->dtype : ScalarType::Undefined;
-  const CpuProgram& program = cached_program({kind, t->dtype, compute, targets[0].impl()->dtype, second});
+  const CpuProgram& program = program_of({kind, t->dtype, compute, targets[0].impl()->dtype, second});
   int64_t strides[2][kMaxDims];
   ArrayArg stores[2];
   for (size_t k = 0; k < targets.size(); ++k) {

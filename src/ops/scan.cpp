@@ -105,11 +105,7 @@ Tensor diff(const Tensor& self, int64_t n, int64_t dim, const std::optional<Tens
   if (before && after) x = facula::cat({*prepend, self, *append}, dim);
   else if (before) x = facula::cat({*prepend, self}, dim);
   else if (after) x = facula::cat({self, *append}, dim);
-  if (n >= x.size(dim)) {
-    DimVector sizes = x.impl()->sizes;
-    sizes[static_cast<size_t>(dim)] = 0;
-    return new_tensor(sizes, x.scalar_type(), x.device(), "diff");
-  }
+  if (n >= x.size(dim)) return x.narrow(dim, 0, 0).contiguous();
   for (int64_t i = 0; i < n; ++i) x = diff_once(x, dim);
   return x;
 }

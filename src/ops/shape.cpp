@@ -1,5 +1,6 @@
 // Ops that take tensors apart into several views, and those that bring several tensors to one shape. Nothing here
-// copies. Views of one tensor live in views.cpp.
+// copies. Views of one tensor live in views.cpp. Most are made of other ops under their public names, so that whoever
+// watches sees the parts.
 #include "ops/shape_checks.h"
 
 #include <algorithm>
@@ -29,7 +30,8 @@ class Cutter {
   int64_t offset_;
 };
 
-std::vector<Tensor> cut(const Tensor& self, IntArrayRef lengths, int64_t dim, const char* op) {
+std::vector<Tensor> cut(const Tensor& self, IntArrayRef lengths, int64_t dim) {
+  const char* op = "split_with_sizes";
   const TensorImpl& i = impl_of(self, op);
   FACULA_CHECK(i.dim() > 0, ShapeError, op, ": split expects at least a 1-dimensional tensor");
   size_t d = usize(wrap_dim(dim, i.dim(), op));
@@ -51,16 +53,9 @@ std::vector<Tensor> cut(const Tensor& self, IntArrayRef lengths, int64_t dim, co
 }
 
 std::vector<Tensor> cut_evenly(const Tensor& self, size_t dim, int64_t step, int64_t count) {
-  std::vector<Tensor> parts;
-  parts.reserve(usize(count));
-  Cutter cutter(self, dim);
-  int64_t rest = self.impl()->sizes[dim];
-  for (int64_t k = 0; k < count; ++k) {
-    int64_t length = std::min(step, rest);
-    parts.push_back(cutter.next(length));
-    rest -= length;
-  }
-  return parts;
+  DimVector lengths(usize(count), step);
+  if (count > 0) lengths.back() = self.impl()->sizes[dim] - step * (count - 1);
+  return self.split_with_sizes(lengths, static_cast<int64_t>(dim));
 }
 
 template <class One>
@@ -98,11 +93,11 @@ std::vector<Tensor> split(const Tensor& self, int64_t split_size, int64_t dim) {
 }
 
 std::vector<Tensor> split(const Tensor& self, IntArrayRef split_size, int64_t dim) {
-  return cut(self, split_size, dim, "split");
+  return self.split_with_sizes(split_size, dim);
 }
 
 std::vector<Tensor> split_with_sizes(const Tensor& self, IntArrayRef split_sizes, int64_t dim) {
-  return cut(self, split_sizes, dim, "split_with_sizes");
+  return cut(self, split_sizes, dim);
 }
 
 std::vector<Tensor> tensor_split(const Tensor& self, int64_t sections, int64_t dim) {
@@ -112,11 +107,9 @@ std::vector<Tensor> tensor_split(const Tensor& self, int64_t sections, int64_t d
   FACULA_CHECK(sections > 0, ValueError, "tensor_split: number of sections must be larger than 0, got ", sections);
   size_t d = usize(wrap_dim(dim, i.dim(), "tensor_split"));
   int64_t small = i.sizes[d] / sections, larger = i.sizes[d] % sections;
-  std::vector<Tensor> parts;
-  parts.reserve(usize(sections));
-  Cutter cutter(self, d);
-  for (int64_t k = 0; k < sections; ++k) parts.push_back(cutter.next(small + (k < larger)));
-  return parts;
+  DimVector lengths(usize(sections), small);
+  for (int64_t k = 0; k < larger; ++k) ++lengths[usize(k)];
+  return self.split_with_sizes(lengths, static_cast<int64_t>(d));
 }
 
 std::vector<Tensor> tensor_split(const Tensor& self, IntArrayRef indices, int64_t dim) {
@@ -128,10 +121,10 @@ std::vector<Tensor> tensor_split(const Tensor& self, IntArrayRef indices, int64_
   parts.reserve(indices.size() + 1);
   int64_t start = 0;
   for (int64_t end : indices) {
-    parts.push_back(meaning::slice(self, dim, start, end, 1));
+    parts.push_back(self.slice(dim, start, end));
     start = end;
   }
-  parts.push_back(meaning::slice(self, dim, start, std::nullopt, 1));
+  parts.push_back(self.slice(dim, start));
   return parts;
 }
 
@@ -172,26 +165,24 @@ std::vector<Tensor> broadcast_tensors(TensorList tensors) {
   DimVector sizes;
   for (const Tensor& t : tensors)
     sizes = broadcast_sizes(sizes, impl_of(t, "broadcast_tensors").sizes, "broadcast_tensors");
-  return each(tensors, [&](const Tensor& t) { return meaning::broadcast_to(t, sizes); });
+  return each(tensors, [&](const Tensor& t) { return t.expand(sizes); });
 }
 
-Tensor atleast_1d(const Tensor& self) {
-  return impl_of(self, "atleast_1d").dim() == 0 ? meaning::reshape(self, {1}) : self;
-}
+Tensor atleast_1d(const Tensor& self) { return impl_of(self, "atleast_1d").dim() == 0 ? self.reshape({1}) : self; }
 
 Tensor atleast_2d(const Tensor& self) {
   switch (impl_of(self, "atleast_2d").dim()) {
-    case 0: return meaning::reshape(self, {1, 1});
-    case 1: return meaning::unsqueeze(self, 0);
+    case 0: return self.reshape({1, 1});
+    case 1: return self.unsqueeze(0);
     default: return self;
   }
 }
 
 Tensor atleast_3d(const Tensor& self) {
   switch (impl_of(self, "atleast_3d").dim()) {
-    case 0: return meaning::reshape(self, {1, 1, 1});
-    case 1: return meaning::unsqueeze(meaning::unsqueeze(self, 0), -1);
-    case 2: return meaning::unsqueeze(self, -1);
+    case 0: return self.reshape({1, 1, 1});
+    case 1: return self.unsqueeze(0).unsqueeze(-1);
+    case 2: return self.unsqueeze(-1);
     default: return self;
   }
 }

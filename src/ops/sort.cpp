@@ -50,7 +50,7 @@ Tensor argsort(const Tensor& self, bool, int64_t dim, bool descending) {
   return std::get<1>(sort_along(self, dim, descending, "argsort"));
 }
 
-Tensor msort(const Tensor& self) { return std::get<0>(sort_along(self, 0, false, "msort")); }
+Tensor msort(const Tensor& self) { return std::get<0>(facula::sort(self, 0, false)); }
 
 std::tuple<Tensor, Tensor> topk(const Tensor& self, int64_t k, int64_t dim, bool largest, bool) {
   check_ordered(self, "topk");

@@ -6,39 +6,21 @@
 #include "cpu/convert.h"
 #include "cpu/executor.h"
 #include "ops/out.h"
+#include "ops/program_cache.h"
 
 #include <facula/core/error.h>
-
-#include <memory>
-#include <mutex>
-#include <unordered_map>
 
 namespace facula {
 namespace {
 
 constexpr size_t kMaxTensors = 4, kMaxParams = 4;
 
-const CpuProgram& cached_program(const Terms& terms) {
-  struct Entry {
-    uint64_t key = UINT64_MAX;
-    const CpuProgram* program = nullptr;
-  };
-  thread_local Entry recent[16];
-  Entry& entry = recent[(terms.key * 0x9e3779b97f4a7c15ULL) >> 60];
-  if (entry.key == terms.key) [[likely]]
-    return *entry.program;
-  static std::mutex mutex;
-  // Never destroyed: other threads may still run when static objects go.
-  static auto* programs = new std::unordered_map<uint64_t, std::unique_ptr<CpuProgram>>;
-  std::lock_guard lock(mutex);
-  auto& slot = (*programs)[terms.key];
-  if (!slot) {
+const CpuProgram& program_of(const Terms& terms) {
+  return cached_program<4>(terms.key, [&] {
     Program p;
     terms.build(p);
-    slot = std::make_unique<CpuProgram>(std::move(p));
-  }
-  entry = {terms.key, slot.get()};
-  return *slot;
+    return CpuProgram(std::move(p));
+  });
 }
 
 struct Arguments {
@@ -67,8 +49,8 @@ Tensor compute_terms(const Terms& terms, IntArrayRef sizes) {
   if (device.is_meta() || result.impl()->numel == 0) return result;
   const Arguments arguments(terms, sizes);
   const ArrayArg store{result.impl()->data(), result.impl()->strides.data()};
-  cached_program(terms).run(sizes, {arguments.loads, terms.tensors.size()}, {arguments.params, terms.params.size()},
-                            {&store, 1});
+  program_of(terms).run(sizes, {arguments.loads, terms.tensors.size()}, {arguments.params, terms.params.size()},
+                        {&store, 1});
   return result;
 }
 
@@ -90,8 +72,8 @@ Tensor reduce_terms(const Terms& terms, IntArrayRef sizes, uint64_t mask, bool k
     if (!gone || keepdim) ++next;
   }
   const ArrayArg store{result.impl()->data(), strides.data()};
-  cached_program(terms).run_reduction(sizes, mask, {arguments.loads, terms.tensors.size()},
-                                      {arguments.params, terms.params.size()}, {&store, 1});
+  program_of(terms).run_reduction(sizes, mask, {arguments.loads, terms.tensors.size()},
+                                  {arguments.params, terms.params.size()}, {&store, 1});
   return result;
 }
 

@@ -30,6 +30,12 @@ Tensor logit(const Tensor& self, std::optional<double> eps, const Out& out) {
   return pointwise(ScalarOp::logit, {self, bound}, out);
 }
 
+Tensor polygamma(int64_t n, const Tensor& self, const Out& out) {
+  FACULA_CHECK(n >= 0, ValueError, "polygamma: polygamma(n, x) does not support negative n, got ", n);
+  const Scalar order(n);
+  return pointwise(ScalarOp::polygamma, {self, order}, out);
+}
+
 Tensor gelu(const Tensor& self, std::string_view approximate, const Out& out) {
   FACULA_CHECK(approximate == "none" || approximate == "tanh", ValueError,
                "gelu: approximate argument must be either none or tanh, got '", approximate, "'");
@@ -83,7 +89,7 @@ Tensor imag(const Tensor& self) {
 Tensor positive(const Tensor& self) {
   FACULA_CHECK(self.scalar_type() != ScalarType::Bool, DTypeError,
                "positive: The `+` operator, on a bool tensor is not supported");
-  return self;
+  return self.alias();
 }
 
 namespace {

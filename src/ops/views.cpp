@@ -1,5 +1,6 @@
 // Views of one tensor: other sizes and strides over the same storage, and the few ops that fall back to a copy when no
-// view exists. Ops that take a tensor apart into several live in shape.cpp.
+// view exists. Ops that take a tensor apart into several live in shape.cpp. Those that the op book marks `grad by parts`
+// call others by their public names, so that whoever watches sees the parts.
 #include "ops/shape_checks.h"
 
 #include <algorithm>
@@ -18,6 +19,7 @@ Tensor retyped(const Tensor& self, ScalarType dtype, IntArrayRef sizes, IntArray
   const TensorImpl* s = self.impl();
   auto impl = intrusive_ptr<TensorImpl>::adopt(new TensorImpl(s->storage, dtype, s->device));
   impl->set_geometry(sizes, strides, offset);
+  impl->set_base(self.impl());
   return Tensor(std::move(impl));
 }
 
@@ -49,7 +51,8 @@ Tensor permuted(const Tensor& self, IntArrayRef order) {
   return view_of(self, sizes, strides, i->storage_offset);
 }
 
-Tensor expanded(const Tensor& self, IntArrayRef size, const char* op) {
+Tensor expanded(const Tensor& self, IntArrayRef size) {
+  const char* op = "expand";
   const TensorImpl& i = impl_of(self, op);
   size_t rank = size.size(), old = i.sizes.size();
   FACULA_CHECK(rank >= old, ShapeError, op, ": the number of sizes provided (", rank,
@@ -146,16 +149,15 @@ Tensor reshape(const Tensor& self, IntArrayRef shape) {
   check_rank(target.size(), "reshape");
   if (auto strides = view_strides(i.sizes, i.strides, target)) return view_of(self, target, *strides, i.storage_offset);
   Tensor copy = as_contiguous(self);
-  return view_of(copy, target, contiguous_strides(target), 0);
+  copy.impl()->set_contiguous(target);  // the copy is nobody else's, and no view
+  return copy;
 }
 
-Tensor expand(const Tensor& self, IntArrayRef size, bool) { return expanded(self, size, "expand"); }
-Tensor expand_as(const Tensor& self, const Tensor& other) {
-  return expanded(self, impl_of(other, "expand_as").sizes, "expand_as");
-}
-Tensor broadcast_to(const Tensor& self, IntArrayRef size) { return expanded(self, size, "broadcast_to"); }
+Tensor expand(const Tensor& self, IntArrayRef size, bool) { return expanded(self, size); }
+Tensor expand_as(const Tensor& self, const Tensor& other) { return self.expand(impl_of(other, "expand_as").sizes); }
+Tensor broadcast_to(const Tensor& self, IntArrayRef size) { return self.expand(size); }
 Tensor view_as(const Tensor& self, const Tensor& other) {
-  return meaning::view(self, IntArrayRef(impl_of(other, "view_as").sizes));
+  return self.view(IntArrayRef(impl_of(other, "view_as").sizes));
 }
 
 Tensor permute(const Tensor& self, IntArrayRef dims) {
@@ -189,14 +191,14 @@ Tensor mT(const Tensor& self) {
   const TensorImpl& i = impl_of(self, "mT");
   FACULA_CHECK(i.dim() != 1, ShapeError,
                "mT: tensor.mT is only supported on matrices or batches of matrices. Got 1-D tensor.");
-  return i.dim() == 0 ? same_geometry(self) : meaning::transpose(self, -2, -1);
+  return i.dim() == 0 ? self.alias() : self.transpose(-2, -1);
 }
 
 Tensor numpy_T(const Tensor& self) {
   const TensorImpl& i = impl_of(self, "numpy_T");
   DimVector order(i.sizes.size());
   for (size_t d = 0; d < order.size(); ++d) order[d] = static_cast<int64_t>(order.size() - 1 - d);
-  return permuted(self, order);
+  return self.permute(order);
 }
 
 Tensor movedim(const Tensor& self, IntArrayRef source, IntArrayRef destination) {
@@ -206,7 +208,7 @@ Tensor movedim(const Tensor& self, IntArrayRef source, IntArrayRef destination) 
                " dims)");
   DimVector from = wrap_dims(source, i.dim(), "movedim");
   DimVector to = wrap_dims(destination, i.dim(), "movedim");
-  if (i.dim() == 0) return same_geometry(self);
+  if (i.dim() == 0) return self.alias();
   DimVector order(i.sizes.size(), -1);
   DimMask moved;
   for (size_t k = 0; k < from.size(); ++k) {
@@ -219,7 +221,7 @@ Tensor movedim(const Tensor& self, IntArrayRef source, IntArrayRef destination) 
     while (moved[usize(next)]) ++next;
     place = next++;
   }
-  return permuted(self, order);
+  return self.permute(order);
 }
 
 Tensor movedim(const Tensor& self, int64_t source, int64_t destination) {
@@ -280,7 +282,7 @@ Tensor narrow(const Tensor& self, int64_t dim, int64_t start, int64_t length) {
   int64_t first = start < 0 ? start + size : start;
   FACULA_CHECK(length <= size - first, IndexError, "narrow: start (", first, ") + length (", length,
                ") exceeds dimension size (", size, ").");
-  return sliced(self, d, first, length, 1);
+  return self.slice(static_cast<int64_t>(d), first, first + length);
 }
 
 Tensor narrow(const Tensor& self, int64_t dim, const Tensor& start, int64_t length) {
@@ -334,14 +336,14 @@ Tensor flatten(const Tensor& self, int64_t start_dim, int64_t end_dim) {
   FACULA_CHECK(first <= last, ValueError,
                "flatten: flatten() has invalid args: start_dim cannot come after end_dim; got ", start_dim, " and ",
                end_dim, " for ", i.dim(), " dimensions");
-  if (i.dim() == 0) return meaning::reshape(self, {1});
+  if (i.dim() == 0) return self.reshape({1});
   if (first == last) return self;
   DimVector shape;
   for (size_t d = 0; d < i.sizes.size(); ++d) {
     if (d > first && d <= last) shape.back() *= i.sizes[d];
     else shape.push_back(i.sizes[d]);
   }
-  return meaning::reshape(self, shape);
+  return self.reshape(shape);
 }
 
 Tensor unflatten(const Tensor& self, int64_t dim, IntArrayRef sizes) {
@@ -358,31 +360,21 @@ Tensor unflatten(const Tensor& self, int64_t dim, IntArrayRef sizes) {
   bool fits = !overflow && (hole ? product != 0 && i.sizes[d] % product == 0 : product == i.sizes[d]);
   FACULA_CHECK(fits, ShapeError, "unflatten: Provided sizes ", to_text(sizes), " don't multiply up to the size of dim ",
                d, " (", i.sizes[d], ") in the input tensor");
-  DimVector inner = infer_size(sizes, i.sizes[d], "unflatten"), shape, strides;
-  int64_t step = i.strides[d];
-  DimVector inner_strides(inner.size());
-  for (size_t k = inner.size(); k-- > 0;) {
-    inner_strides[k] = step;
-    step *= std::max<int64_t>(inner[k], 1);
-  }
+  DimVector inner = infer_size(sizes, i.sizes[d], "unflatten"), shape;
   for (size_t k = 0; k < i.sizes.size(); ++k) {
     if (k != d) {
       shape.push_back(i.sizes[k]);
-      strides.push_back(i.strides[k]);
       continue;
     }
-    for (size_t j = 0; j < inner.size(); ++j) {
-      shape.push_back(inner[j]);
-      strides.push_back(inner_strides[j]);
-    }
+    for (int64_t size : inner) shape.push_back(size);
   }
   check_rank(shape.size(), "unflatten");
-  return view_of(self, shape, strides, i.storage_offset);
+  return self.view(shape);
 }
 
 Tensor ravel(const Tensor& self) {
-  impl_of(self, "ravel");
-  return meaning::view(as_contiguous(self), IntArrayRef(int64_t{-1}));
+  const TensorImpl& i = impl_of(self, "ravel");
+  return self.contiguous().view(IntArrayRef(i.numel));
 }
 
 Tensor unfold(const Tensor& self, int64_t dimension, int64_t size, int64_t step) {

@@ -647,6 +647,12 @@ FACULA_SPECIAL(i0e)
 FACULA_SPECIAL(i1)
 FACULA_SPECIAL(i1e)
 #undef FACULA_SPECIAL
+struct polygamma {
+  static constexpr bool kScalarOnly = true;
+  FACULA_FN L eval(L x, L n) {
+    return static_cast<L>(special::polygamma(static_cast<double>(x), static_cast<double>(n)));
+  }
+};
 struct lgamma {
   static constexpr bool kScalarOnly = true;
   FACULA_FN L eval(L x) { return m::lgamma(x); }

@@ -47,9 +47,21 @@ FACULA_C sqrt(Complex<R> z) {
   return m::select(m::abs(z.im) == inf, Complex<R>{inf, z.im}, r);
 }
 
+// Where e^x is large it comes in two factors, e^(x - 40) and e^40: the length of a number may overflow although its parts,
+// which a sine or cosine makes smaller, do not. Beyond 80 the hyperbolic functions are e^|x| / 2 and split alike.
+template <class R>
+FACULA_DEVICE R without_growth(R x) {
+  return m::select(m::abs(x) > splat<R>(80), x - m::copysign(splat<R>(40), x), x);
+}
+template <class R>
+FACULA_DEVICE R growth(R x) {
+  return m::select(m::abs(x) > splat<R>(80), splat<R>(2.3538526683701998541e17), splat<R>(1));
+}
+
 FACULA_C exp(Complex<R> z) {
-  const R length = m::exp(z.re), zero = splat<R>(0);
-  Complex<R> r = {length * m::cos(z.im), length * m::sin(z.im)};
+  const R zero = splat<R>(0), x = m::select(z.re > zero, without_growth(z.re), z.re);
+  const R factor = m::select(z.re > zero, growth(z.re), splat<R>(1)), part = m::exp(x), length = part * factor;
+  Complex<R> r = {part * m::cos(z.im) * factor, part * m::sin(z.im) * factor};
   // 0 times a NaN angle is 0, and a real argument stays real.
   r = m::select(length == zero, Complex<R>{zero, zero}, r);
   return m::select(z.im == zero, Complex<R>{length, z.im}, r);
@@ -87,14 +99,14 @@ FACULA_C log1p(Complex<R> z) {
 }
 
 FACULA_C sinh(Complex<R> z) {
-  const R zero = splat<R>(0);
-  const R im = m::cosh(z.re) * m::sin(z.im), re = m::sinh(z.re) * m::cos(z.im);
+  const R zero = splat<R>(0), x = without_growth(z.re), factor = growth(z.re);
+  const R im = m::cosh(x) * m::sin(z.im) * factor, re = m::sinh(x) * m::cos(z.im) * factor;
   return {m::select(z.re == zero, z.re, re), m::select(z.im == zero, z.im, im)};
 }
 FACULA_C cosh(Complex<R> z) {
-  const R zero = splat<R>(0);
-  const R im = m::sinh(z.re) * m::sin(z.im);
-  return {m::cosh(z.re) * m::cos(z.im), m::select((z.re == zero) | (z.im == zero), zero, im)};
+  const R zero = splat<R>(0), x = without_growth(z.re), factor = growth(z.re);
+  const R im = m::sinh(x) * m::sin(z.im) * factor;
+  return {m::cosh(x) * m::cos(z.im) * factor, m::select((z.re == zero) | (z.im == zero), zero, im)};
 }
 // With t = tan y, s = sinh x: tanh = ((1 + t^2) s sqrt(1 + s^2) + i t) / (1 + (1 + t^2) s^2)
 FACULA_C tanh(Complex<R> z) {

@@ -1,5 +1,5 @@
-// Special functions of plain doubles with control flow: inverse error function, digamma, modified Bessel functions. Float lanes go
-// through double, which keeps all their digits.
+// Special functions of plain doubles with control flow: inverse error function, digamma and its derivatives, modified Bessel
+// functions. Float lanes go through double, which keeps all their digits.
 #if defined(FACULA_EXPR_SPECIAL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef FACULA_EXPR_SPECIAL_H_
 #undef FACULA_EXPR_SPECIAL_H_
@@ -49,6 +49,58 @@ FACULA_DEVICE double digamma(double x) {
       z *
       (1.0 / 12 - z * (1.0 / 120 - z * (1.0 / 252 - z * (1.0 / 240 - z * (1.0 / 132 - z * (691.0 / 32760 - z / 12))))));
   return sum + m::log(x) - 0.5 / x - series;
+}
+
+// x to the power of -s; s = 1 and 2 are those of the trigamma function.
+FACULA_DEVICE double inverse_power(double x, double s) {
+  return s == 1.0 ? 1.0 / x : s == 2.0 ? 1.0 / (x * x) : m::pow(x, -s);
+}
+
+// `sum` and the sum of (x + k)^-s over k = 0, 1, ... for x > 0 and s >= 2: first terms one by one, the rest by the Euler-Maclaurin
+// formula, whose terms shrink fast once x is larger than s.
+FACULA_DEVICE double hurwitz_zeta(double s, double x, double sum = 0.0) {
+  // B_2j / (2j)!
+  constexpr double c[] = {8.3333333333333333e-2,  -1.3888888888888889e-3,  3.3068783068783069e-5,
+                          -8.2671957671957672e-7, 2.0876756987868099e-8,   -5.2841901386874932e-10,
+                          1.3382536530684679e-11, -3.3896802963225829e-13, 8.5860620562778446e-15,
+                          -2.1748686985580619e-16};
+  while (x < s + 8.0) {
+    const double term = inverse_power(x, s);
+    sum += term;
+    if (term * x <= 1e-17 * sum) return sum;  // more than all that follows
+    x += 1.0;
+  }
+  const double z = 1.0 / x;
+  double rest = 1.0 / (s - 1.0) + 0.5 * z, factor = s * z * z;
+  for (int j = 0; j < 10; ++j) {
+    rest += c[j] * factor;
+    factor *= (s + (2 * j + 1)) * (s + (2 * j + 2)) * z * z;
+  }
+  return sum + inverse_power(x, s - 1.0) * rest;
+}
+
+// The n-th derivative of digamma is (-1)^(n+1) n! times the sum of (x + k)^-s over k >= 0, s = n + 1. Where x is negative, terms are added
+// until x + k is not. Where they would be many, it is the sum over all integers k, which only depends on the fraction of x, less the sum
+// over k < 0.
+FACULA_DEVICE double polygamma(double x, double n) {
+  if (n == 0.0) return digamma(x);
+  // Orders are whole numbers; the factorial of larger ones is beyond double.
+  if (!(n > 0.0 && n <= 170.0) || n != m::trunc(n) || x != x) return m::infinity(0.0) * 0.0;
+  const double s = n + 1.0, whole = m::trunc(x);
+  const double sign = m::fmod(n, 2.0) == 1.0 ? 1.0 : -1.0;  // of a negative number's power -s
+  double sum = 0.0;
+  if (x <= 0.0 && x == whole) {
+    sum = m::infinity(0.0);
+  } else if (x < -32.0) {
+    const double part = whole - x;
+    sum = hurwitz_zeta(s, 1.0 - part) + sign * (hurwitz_zeta(s, part) - hurwitz_zeta(s, 1.0 - x));
+  } else {
+    for (; x < 0.0; x += 1.0) sum += sign * inverse_power(-x, s);
+    sum = hurwitz_zeta(s, x, sum);
+  }
+  double factorial = 1.0;
+  for (double k = 2.0; k <= n && k <= 171.0; k += 1.0) factorial *= k;
+  return sign * factorial * sum;
 }
 
 // Sum of c[k] T_k(t), by Clenshaw's recurrence.

@@ -1,31 +1,12 @@
 #include "program/program.h"
 
 #include "core/hash.h"
+#include "program/compute_type.h"
 
 #include <facula/core/error.h>
 
 namespace facula {
 namespace {
-
-// Kept apart from cpu/convert.h, which the layers forbid here.
-CType natural_type(ScalarType dtype) {
-  switch (dtype) {
-    case ScalarType::Double: return CType::F64;
-    case ScalarType::Byte:
-    case ScalarType::Char:
-    case ScalarType::Short:
-    case ScalarType::Int:
-    case ScalarType::UInt16: return CType::I32;
-    case ScalarType::Long:
-    case ScalarType::UInt32: return CType::I64;
-    case ScalarType::UInt64: return CType::U64;
-    case ScalarType::Bool: return CType::B8;
-    case ScalarType::ComplexHalf:
-    case ScalarType::ComplexFloat: return CType::C64;
-    case ScalarType::ComplexDouble: return CType::C128;
-    default: return CType::F32;
-  }
-}
 
 constexpr uint16_t kNoOperand = UINT16_MAX;
 
@@ -51,7 +32,7 @@ Value Program::add_value(Source source, size_t index, CType type) {
 
 Value Program::load(ScalarType dtype) {
   loads_.push_back(dtype);
-  return add_value(Source::Load, loads_.size() - 1, natural_type(dtype));
+  return add_value(Source::Load, loads_.size() - 1, compute_type(dtype));
 }
 
 Value Program::param(CType type) {

@@ -191,17 +191,18 @@ constexpr CType result_type(ResultKind kind, CType type) {
   X(elu, 3, kLanesFloat, Keep, Same)
 
 // Error function, gamma and Bessel functions.
-#define FACULA_SCALAR_OPS_SPECIAL(X)           \
-  X(erf, 1, kLanesFloat, IntToFloat, Same)     \
-  X(erfc, 1, kLanesFloat, IntToFloat, Same)    \
-  X(erfinv, 1, kLanesFloat, IntToFloat, Same)  \
-  X(lgamma, 1, kLanesFloat, IntToFloat, Same)  \
-  X(digamma, 1, kLanesFloat, IntToFloat, Same) \
-  X(i0, 1, kLanesFloat, IntToFloat, Same)      \
-  X(i0e, 1, kLanesFloat, IntToFloat, Same)     \
-  X(i1, 1, kLanesFloat, IntToFloat, Same)      \
-  X(i1e, 1, kLanesFloat, IntToFloat, Same)     \
-  X(entr, 1, kLanesFloat, IntToFloat, Same)    \
+#define FACULA_SCALAR_OPS_SPECIAL(X)             \
+  X(erf, 1, kLanesFloat, IntToFloat, Same)       \
+  X(erfc, 1, kLanesFloat, IntToFloat, Same)      \
+  X(erfinv, 1, kLanesFloat, IntToFloat, Same)    \
+  X(lgamma, 1, kLanesFloat, IntToFloat, Same)    \
+  X(digamma, 1, kLanesFloat, IntToFloat, Same)   \
+  X(polygamma, 2, kLanesFloat, IntToFloat, Same) \
+  X(i0, 1, kLanesFloat, IntToFloat, Same)        \
+  X(i0e, 1, kLanesFloat, IntToFloat, Same)       \
+  X(i1, 1, kLanesFloat, IntToFloat, Same)        \
+  X(i1e, 1, kLanesFloat, IntToFloat, Same)       \
+  X(entr, 1, kLanesFloat, IntToFloat, Same)      \
   X(ndtr, 1, kLanesFloat, IntToFloat, Same)
 
 #define FACULA_SCALAR_OPS(X)      \

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "core/dispatch.h"
+#include "cpp/seed.h"
 
 namespace facula {
 namespace {
@@ -153,9 +154,8 @@ testing::AssertionResult equal(const Bytes& got, const Bytes& want, ScalarType t
 
 class ConvertTest : public testing::Test {
  protected:
-  unsigned seed_ = std::random_device{}();
-  std::mt19937_64 random_{seed_};
-  testing::ScopedTrace trace_{__FILE__, __LINE__, testing::Message() << "seed " << seed_};
+  std::mt19937_64 random_{facula_test::test_seed()};
+  testing::ScopedTrace trace_{__FILE__, __LINE__, facula_test::seed_text()};
 };
 
 TEST_F(ConvertTest, ComputeTypes) {

@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include "cpp/seed.h"
 #include "cpu/parallel.h"
 
 namespace facula {
@@ -92,9 +93,8 @@ void check_copy(const std::vector<int64_t>& sizes, const Layout& to, const Layou
 
 class CopyTest : public testing::TestWithParam<size_t> {
  protected:
-  unsigned seed_ = std::random_device{}();
-  std::mt19937 random_{seed_};
-  testing::ScopedTrace trace_{__FILE__, __LINE__, testing::Message() << "seed " << seed_};
+  std::mt19937 random_{static_cast<unsigned>(facula_test::test_seed())};
+  testing::ScopedTrace trace_{__FILE__, __LINE__, facula_test::seed_text()};
 };
 
 TEST_P(CopyTest, RandomLayouts) {

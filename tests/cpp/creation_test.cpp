@@ -1,6 +1,8 @@
 // Creation ops: dtypes, counts, exact ends, memory formats and errors; tensors from values and from foreign memory.
 #include <facula/facula.h>
 
+#include "cpp/expect.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,28 +14,10 @@
 namespace facula {
 namespace {
 
+using facula_test::expect_error;
+using facula_test::sizes;
+using facula_test::values;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-
-std::vector<double> values(const Tensor& t) {
-  Tensor flat = t.to(kDouble).contiguous();
-  const double* data = flat.numel() ? flat.data_ptr<double>() : nullptr;
-  return std::vector<double>(data, data + flat.numel());
-}
-
-std::vector<int64_t> sizes(const Tensor& t) { return t.sizes().vec(); }
-
-template <class E, class F>
-void expect_error(F f, const std::string& text) {
-  try {
-    f();
-    FAIL() << "no error; expected one with: " << text;
-  } catch (const E& e) {
-    EXPECT_THAT(std::string(e.what()), HasSubstr(text));
-  } catch (const Error& e) {
-    FAIL() << "error of type " << e.type_name() << ": " << e.what();
-  }
-}
 
 TEST(Creation, FillsAndDtypes) {
   EXPECT_EQ(zeros({2}).scalar_type(), kFloat);

@@ -2,6 +2,8 @@
 #include <facula/dlpack.h>
 #include <facula/facula.h>
 
+#include "cpp/expect.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,20 +13,9 @@
 namespace facula {
 namespace {
 
+using facula_test::expect_error;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-template <class E, class F>
-void expect_error(F f, const std::string& text) {
-  try {
-    f();
-    FAIL() << "no error; expected one with: " << text;
-  } catch (const E& e) {
-    EXPECT_THAT(std::string(e.what()), HasSubstr(text));
-  } catch (const Error& e) {
-    FAIL() << "error of type " << e.type_name() << ": " << e.what();
-  }
-}
 
 // A structure as another library would make it, which counts its deletions.
 struct Foreign {

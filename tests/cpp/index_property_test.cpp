@@ -9,6 +9,8 @@
 
 #include <gtest/gtest.h>
 
+#include "cpp/seed.h"
+
 namespace facula {
 namespace {
 
@@ -278,9 +280,8 @@ class IndexProperty : public testing::Test {
     return {d.data_ptr<double>(), d.data_ptr<double>() + d.numel()};
   }
 
-  unsigned seed_ = std::random_device{}();
-  std::mt19937_64 random_{seed_};
-  testing::ScopedTrace trace_{__FILE__, __LINE__, testing::Message() << "seed " << seed_};
+  std::mt19937_64 random_{facula_test::test_seed()};
+  testing::ScopedTrace trace_{__FILE__, __LINE__, facula_test::seed_text()};
   Tensor base_;
   Shape common_;
   std::string text_;

@@ -10,12 +10,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "cpp/expect.h"
+#include "cpp/seed.h"
+
 namespace facula {
 namespace {
 
 using namespace indexing;
 using Shape = std::vector<int64_t>;
-using testing::HasSubstr;
 
 Tensor longs(const std::vector<int64_t>& values, const Shape& shape) {
   Tensor t = empty(shape, kLong);
@@ -38,14 +40,6 @@ std::vector<double> values_of(const Tensor& t) {
   return {d.data_ptr<double>(), d.data_ptr<double>() + d.numel()};
 }
 using Values = std::vector<double>;
-
-#define EXPECT_RAISES(expression, Type, text)       \
-  try {                                             \
-    expression;                                     \
-    ADD_FAILURE() << #expression " raised nothing"; \
-  } catch (const Type& e) {                         \
-    EXPECT_THAT(e.what(), HasSubstr(text));         \
-  }
 
 TEST(IndexSyntax, BasicPartsMakeViews) {
   Tensor x = numbers({3, 4, 5});
@@ -159,9 +153,8 @@ class RandomScatter : public testing::Test {
     return dims ? t.transpose(static_cast<int64_t>(a), static_cast<int64_t>(b)) : t;
   }
 
-  unsigned seed_ = std::random_device{}();
-  std::mt19937_64 random_{seed_};
-  testing::ScopedTrace trace_{__FILE__, __LINE__, testing::Message() << "seed " << seed_};
+  std::mt19937_64 random_{facula_test::test_seed()};
+  testing::ScopedTrace trace_{__FILE__, __LINE__, facula_test::seed_text()};
 };
 
 double fold(const std::string& how, double a, double b) {

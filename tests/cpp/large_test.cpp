@@ -5,8 +5,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 namespace facula {
 namespace {
@@ -16,6 +19,26 @@ using namespace indexing;
 constexpr int64_t kCount = (int64_t{1} << 31) + 7;
 constexpr int64_t kNeededBytes = int64_t{10} << 30;
 
+// The number in a file; `missing` when there is no such file or it says "max".
+int64_t number_in(const char* path, int64_t missing) {
+  std::FILE* file = std::fopen(path, "r");
+  if (!file) return missing;
+  long long number = 0;
+  const bool read = std::fscanf(file, "%lld", &number) == 1;
+  std::fclose(file);
+  return read ? number : missing;
+}
+
+// What a container leaves us, by the new and by the old kind of control group: whoever takes more is killed.
+int64_t available_in_container() {
+  int64_t least = INT64_MAX;
+  for (const auto& [limit, used] :
+       {std::pair{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"},
+        std::pair{"/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"}})
+    least = std::min(least, number_in(limit, INT64_MAX) - number_in(used, 0));
+  return least;
+}
+
 int64_t available_bytes() {
   std::FILE* file = std::fopen("/proc/meminfo", "r");
   if (!file) return 0;
@@ -24,7 +47,7 @@ int64_t available_bytes() {
   while (std::fgets(line, sizeof(line), file))
     if (std::sscanf(line, "MemAvailable: %lld kB", &kilobytes) == 1) break;
   std::fclose(file);
-  return kilobytes << 10;
+  return std::min<int64_t>(kilobytes << 10, available_in_container());
 }
 
 class Large : public testing::Test {

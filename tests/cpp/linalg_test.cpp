@@ -4,8 +4,10 @@
 #include <facula/facula.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <random>
+#include <vector>
 
 namespace {
 
@@ -80,6 +82,28 @@ TEST(Matmul, LargeEnoughForEveryBlockOfTheKernels) {
   expect_product(random_matrix(203, 517, kDouble, rng), random_matrix(517, 131, kDouble, rng));
   expect_product(random_matrix(70, 300, kDouble, rng), random_matrix(300, 1601, kDouble, rng));
   expect_product(random_matrix(257, 300, kFloat, rng), random_matrix(300, 255, kFloat, rng));
+}
+
+// Float products that are our own, shared by rows, by columns and by batch. Larger ones are oneDNN's, which orders sums.
+TEST(Matmul, ThreadsDoNotChangeMediumProducts) {
+  SCOPED_TRACE(seed_text());
+  std::mt19937_64 rng(test_seed());
+  manual_seed(test_seed());
+  const int threads = get_num_threads();
+  for (auto [m, n, k] : {std::array<int64_t, 3>{128, 128, 128}, {100, 99, 300}, {300, 40, 100}, {97, 410, 65}}) {
+    const Tensor a = random_matrix(m, k, kFloat, rng), b = random_matrix(k, n, kFloat, rng);
+    expect_product(a, b);
+    const Tensor batch = randn({3, m, k});
+    std::vector<Tensor> results;
+    for (int count : {1, 2, 3, 8}) {
+      set_num_threads(count);
+      results.push_back(a.mm(b));
+      results.push_back(bmm(batch, b.expand({3, k, n})));
+    }
+    set_num_threads(threads);
+    for (size_t i = 2; i < results.size(); ++i)
+      EXPECT_TRUE(equal(results[i], results[i % 2])) << m << " x " << n << " x " << k << ", result " << i;
+  }
 }
 
 TEST(Matmul, ComplexIsFourRealProducts) {

@@ -11,6 +11,8 @@
 
 #include <gtest/gtest.h>
 
+#include "cpp/seed.h"
+
 namespace facula {
 namespace {
 
@@ -132,9 +134,8 @@ TYPED_TEST(NarrowFloatTest, RoundsToNearestEven) {
 }
 
 TYPED_TEST(NarrowFloatTest, RoundsRandomNumbersOnce) {
-  const unsigned seed = std::random_device{}();
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
-  std::mt19937_64 random(seed);
+  SCOPED_TRACE(facula_test::seed_text());
+  std::mt19937_64 random(facula_test::test_seed());
   for (int i = 0; i < 200000; ++i) {
     const float f = std::bit_cast<float>(static_cast<uint32_t>(random()));
     if (!std::isnan(f)) {

@@ -58,23 +58,6 @@ BoxedValue box_value(const CaseValue& value, std::string_view type) {
   return std::visit(Box{optional_list, tensor_list}, value);
 }
 
-// The arguments with `change` applied to every tensor.
-template <class Change>
-Arguments changed(const Arguments& args, Change change) {
-  Arguments out = args;
-  for (BoxedValue& value : out) {
-    if (auto* tensor = std::get_if<Tensor>(&value)) {
-      *tensor = change(*tensor);
-    } else if (auto* list = std::get_if<std::vector<Tensor>>(&value)) {
-      for (Tensor& each : *list) each = change(each);
-    } else if (auto* holes = std::get_if<std::vector<std::optional<Tensor>>>(&value)) {
-      for (auto& each : *holes)
-        if (each) each = change(*each);
-    }
-  }
-  return out;
-}
-
 }  // namespace
 
 Arguments to_boxed(const Case& one, const BoxedOp& op) {
@@ -102,17 +85,17 @@ Results call_plain(const Variants& variants, const Arguments& args) {
 
 std::vector<Tensor> tensors_of(const Arguments& args) {
   std::vector<Tensor> out;
-  changed(args, [&](const Tensor& tensor) {
+  each_tensor(args, [&](const Tensor& tensor) {
     if (tensor.defined()) out.push_back(tensor);
     return tensor;
   });
   return out;
 }
 
-Arguments all_contiguous(const Arguments& args) { return changed(args, contiguous_copy); }
+Arguments all_contiguous(const Arguments& args) { return each_tensor(args, contiguous_copy); }
 
 Arguments on_meta(const Arguments& args) {
-  return changed(args, [](const Tensor& tensor) {
+  return each_tensor(args, [](const Tensor& tensor) {
     return empty_strided(tensor.sizes(), tensor.strides(),
                          TensorOptions().dtype(tensor.scalar_type()).device(Device(kMeta)));
   });

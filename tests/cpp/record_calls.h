@@ -26,6 +26,23 @@ Results call_plain(const Variants& variants, const Arguments& args);
 // The tensors among the arguments, those in lists included.
 std::vector<Tensor> tensors_of(const Arguments& args);
 
+// The arguments with `change` applied to every tensor.
+template <class Change>
+Arguments each_tensor(const Arguments& args, const Change& change) {
+  Arguments out = args;
+  for (BoxedValue& value : out) {
+    if (auto* tensor = std::get_if<Tensor>(&value)) {
+      *tensor = change(*tensor);
+    } else if (auto* list = std::get_if<std::vector<Tensor>>(&value)) {
+      for (Tensor& each : *list) each = change(each);
+    } else if (auto* holes = std::get_if<std::vector<std::optional<Tensor>>>(&value)) {
+      for (auto& each : *holes)
+        if (each) each = change(*each);
+    }
+  }
+  return out;
+}
+
 Arguments all_contiguous(const Arguments& args);
 Arguments on_meta(const Arguments& args);
 

@@ -176,13 +176,97 @@ void check_out(Complaints& to, const BoxedOp& out, const Arguments& args, const 
   }
 }
 
-void check_threads(Complaints& to, const Variants& variants, const Arguments& args) {
+// The tensor with its first slice along a dim in place of all the others, by a stride of zero.
+Tensor repeated_along(const Tensor& tensor, bool last) {
+  if (!tensor.defined() || tensor.numel() == 0) return tensor;
+  for (int64_t k = 0; k < tensor.dim(); ++k) {
+    const int64_t d = last ? tensor.dim() - 1 - k : k;
+    if (tensor.size(d) > 1) return tensor.narrow(d, 0, 1).expand(tensor.sizes());
+  }
+  return tensor;
+}
+
+// Inputs that were broadcast, into an out tensor with gaps: what contiguous copies of these inputs give.
+void check_out_of_broadcast(Complaints& to, const Variants& variants, const Arguments& args, const Case& one) {
+  for (const bool last : {false, true}) {
+    const Arguments broadcast = each_tensor(args, [&](const Tensor& t) { return repeated_along(t, last); });
+    Results plain;
+    try {
+      plain = call_plain(variants, all_contiguous(broadcast));
+    } catch (const Error&) {
+      continue;  // other values may be none that the op takes
+    }
+    const std::string what = std::string("of inputs broadcast along the ") + (last ? "last" : "first") +
+                             " dim, into an out tensor with gaps";
+    guarded(to, what, [&] {
+      if (plain.size() != one.truth.size()) return;
+      Arguments with_outs;
+      for (const BoxedValue& result : plain) {
+        const auto& tensor = std::get<Tensor>(result);
+        with_outs.emplace_back(make_filled(tensor.scalar_type(), tensor.sizes(), true));
+      }
+      with_outs.insert(with_outs.end(), broadcast.begin(), broadcast.end());
+      const Untouched inputs(broadcast, false);
+      call(*variants.out, with_outs);
+      for (size_t i = 0; i < plain.size(); ++i)
+        complain(to, what,
+                 difference(std::get<Tensor>(with_outs[i]), as_truth(std::get<Tensor>(plain[i]), one.truth[i]),
+                            has(one, kSignedZero)));
+      complain(to, what, inputs.words());
+    });
+  }
+}
+
+// An out tensor that lies on an input: the very same memory, or memory that begins one element later. The call is either
+// refused, and leaves all as it was, or gives the right values. Ops that go element by element take their input for out.
+void check_out_over_inputs(Complaints& to, const BoxedOp& out, const Arguments& args, const Case& one) {
+  if (one.truth.size() != 1) return;
+  const CaseTruth& truth = one.truth[0];
+  for (size_t i = 0; i < args.size(); ++i) {
+    const auto* input = std::get_if<Tensor>(&args[i]);
+    if (input == nullptr || !input->defined() || input->numel() == 0 ||
+        input->scalar_type() != scalar_type_of_code(truth.dtype) || to_words(input->sizes()) != to_words(truth.sizes))
+      continue;
+    for (const bool shifted : {false, true}) {
+      const std::string what =
+          "into an out tensor that " + std::string(shifted ? "overlaps" : "is") + " argument " + std::to_string(i);
+      guarded(to, what, [&] {
+        const int64_t n = input->numel();
+        const Tensor room = make_filled(input->scalar_type(), {n + 1}, false);
+        const Tensor self = room.narrow(0, 0, n).view(input->sizes());
+        self.copy_(*input);
+        const Tensor target = shifted ? room.narrow(0, 1, n).view(input->sizes()) : self;
+        Arguments with_out = {target};
+        with_out.insert(with_out.end(), args.begin(), args.end());
+        with_out[i + 1] = self;
+        const Untouched all(with_out, false);
+        try {
+          call(out, with_out);
+        } catch (const Error& error) {
+          if (!shifted && out.kind == OpKind::Pointwise) throw;
+          complain(to, what + ", refused", all.words());
+          return;
+        }
+        complain(to, what, difference(target, truth, has(one, kSignedZero)));
+      });
+    }
+  }
+}
+
+// One thread and two give right values, and the same bits unless the record says otherwise.
+void check_threads(Complaints& to, const Variants& variants, const Arguments& args, const Case& one) {
   const int before = get_num_threads();
   guarded(to, "with one and two threads", [&] {
     set_num_threads(1);
-    const Results one = call_plain(variants, args);
+    const Results alone = call_plain(variants, args);
     set_num_threads(2);
-    check_same_results(to, "with two threads instead of one", call_plain(variants, args), one);
+    const Results together = call_plain(variants, args);
+    if (has(one, kCheckThreads)) {
+      check_same_results(to, "with two threads instead of one", together, alone);
+    } else {
+      check_results(to, "with one thread", alone, one);
+      check_results(to, "with two threads", together, one);
+    }
   });
   set_num_threads(before);
 }
@@ -224,8 +308,16 @@ Complaints check_values(const Variants& variants, const Case& one) {
             [&] { check_results(to, "with contiguous inputs", call_plain(variants, all_contiguous(args)), one); });
   if (has(one, kCheckInplace) && variants.inplace != nullptr && variants.function != nullptr)
     check_inplace(to, *variants.inplace, args, plain, one);
-  if (has(one, kCheckOut) && variants.out != nullptr) check_out(to, *variants.out, args, plain, one);
-  if (has(one, kCheckThreads) && !has(one, kUndefinedValues)) check_threads(to, variants, args);
+  if (has(one, kCheckOut) && variants.out != nullptr) {
+    check_out(to, *variants.out, args, plain, one);
+    const bool tensors_only = std::none_of(one.truth.begin(), one.truth.end(),
+                                           [](const CaseTruth& truth) { return truth.number.has_value(); });
+    if (tensors_only && !has(one, kUndefinedValues)) {
+      if (has(one, kCheckLayouts)) check_out_of_broadcast(to, variants, args, one);
+      check_out_over_inputs(to, *variants.out, args, one);
+    }
+  }
+  if (!has(one, kUndefinedValues)) check_threads(to, variants, args, one);
   if (has(one, kCheckMeta)) check_meta(to, variants, args, one);
   return to;
 }

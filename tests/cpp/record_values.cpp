@@ -112,7 +112,13 @@ double part_error(double actual, double expected, double allowed, double rtol, d
 double error_of(std::complex<double> actual, std::complex<double> expected, const CaseTruth& truth, ScalarType dtype,
                 bool signed_zero) {
   const double limit = largest(dtype);
-  const double size = std::isfinite(std::abs(expected)) ? std::abs(expected) : 0.0;
+  // The length, or where that is no number the larger of the parts that are.
+  double size = std::abs(expected);
+  if (!std::isfinite(size)) {
+    size = 0;
+    for (const double part : {expected.real(), expected.imag()})
+      if (std::isfinite(part)) size = std::max(size, std::abs(part));
+  }
   const double allowed = truth.atol + truth.rtol * (isComplexType(dtype) ? size : std::abs(expected.real()));
   double worst = part_error(actual.real(), expected.real(), allowed, truth.rtol, limit);
   if (isComplexType(dtype))
@@ -333,6 +339,26 @@ std::string difference(const Tensor& actual, const CaseTruth& truth, bool signed
     tally.add(i, value, expected, error_of(value, expected, truth, dtype, signed_zero));
   }
   return tally.words(sizes, numel, truth);
+}
+
+CaseTruth as_truth(const Tensor& tensor, const CaseTruth& like) {
+  CaseTruth truth = like;
+  truth.sizes = tensor.sizes().vec();
+  truth.values.clear();
+  const ScalarType dtype = tensor.scalar_type();
+  const auto put = [&](const auto& value) {
+    const auto* bytes = reinterpret_cast<const std::byte*>(&value);
+    truth.values.insert(truth.values.end(), bytes, bytes + sizeof(value));
+  };
+  const auto bytes = element_bytes(tensor);
+  for (size_t at = 0; at < bytes.size(); at += elementSize(dtype)) {
+    const std::byte* element = bytes.data() + at;
+    if (dtype == kBool) put(static_cast<uint8_t>(as_integer(dtype, element)));
+    else if (isIntegralType(dtype, true)) put(as_integer(dtype, element));
+    else if (isComplexType(dtype)) put(as_complex(dtype, element));
+    else put(as_complex(dtype, element).real());
+  }
+  return truth;
 }
 
 std::string bit_difference(const Tensor& actual, const Tensor& expected) {

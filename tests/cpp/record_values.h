@@ -44,6 +44,9 @@ std::string difference(const Tensor& actual, const CaseTruth& truth, bool signed
 // Empty when both have the same dtype, shape and elements bit for bit, any NaN being equal to any NaN.
 std::string bit_difference(const Tensor& actual, const Tensor& expected);
 
+// The values of a tensor as a truth, with the dtype and the tolerances of another.
+CaseTruth as_truth(const Tensor& tensor, const CaseTruth& like);
+
 std::string to_words(IntArrayRef sizes);
 
 }  // namespace facula::testing

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "core/tensor_impl.h"
+#include "cpp/seed.h"
 #include "cpu/convert.h"
 #include "cpu/parallel.h"
 #include "cpu/simd/reduce_ops.h"
@@ -28,11 +29,6 @@ namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-
-uint64_t base_seed() {
-  const char* text = std::getenv("FACULA_SEED");
-  return text ? std::strtoull(text, nullptr, 10) : 1;
-}
 
 // Values of a tensor in row-major order.
 std::vector<double> values_of(const Tensor& t) {
@@ -180,7 +176,7 @@ std::vector<int64_t> random_sizes(std::mt19937_64& rng) {
 }
 
 TEST(Reduce, AgreesWithPlainLoops) {
-  const uint64_t seed = base_seed();
+  const uint64_t seed = facula_test::test_seed();
   const ScalarType dtypes[] = {kFloat, kDouble, kHalf, kBFloat16, kInt, kLong, kByte, kBool, kShort};
   for (int round = 0; round < 150; ++round) {
     std::mt19937_64 rng(seed * 1000003 + static_cast<uint64_t>(round));
@@ -195,7 +191,7 @@ TEST(Reduce, AgreesWithPlainLoops) {
     for (size_t d = 0; d < sizes.size(); ++d)
       if (mask >> d & 1) dims.push_back(static_cast<int64_t>(d) - (rng() % 2 ? static_cast<int64_t>(sizes.size()) : 0));
     const bool keepdim = rng() % 2;
-    SCOPED_TRACE(str("seed ", seed, ", round ", round, ", sizes ", to_text(IntArrayRef(sizes)), ", strides ",
+    SCOPED_TRACE(str("FACULA_SEED=", seed, ", round ", round, ", sizes ", to_text(IntArrayRef(sizes)), ", strides ",
                      to_text(x.strides()), ", dims ", to_text(IntArrayRef(dims)), ", dtype ", toString(dtype)));
     const auto rows = rows_of(x, mask);
     const double eps = isFloatingType(dtype) ? tolerance(dtype) : 0;
@@ -254,7 +250,7 @@ TEST(Reduce, AgreesWithPlainLoops) {
 }
 
 TEST(Reduce, ProductsOfSmallRows) {
-  std::mt19937_64 rng(base_seed());
+  std::mt19937_64 rng(facula_test::test_seed());
   for (ScalarType dtype : {kFloat, kDouble, kLong, kInt}) {
     const Tensor x = random_tensor({50, 9}, dtype, rng, 0.5);
     auto product = [](const std::vector<double>& r) {
@@ -272,7 +268,7 @@ std::vector<char> bytes_of(const Tensor& t) {
 }
 
 TEST(Reduce, ThreadsDoNotChangeABit) {
-  std::mt19937_64 rng(base_seed() + 17);
+  std::mt19937_64 rng(facula_test::test_seed() + 17);
   const int before = get_num_threads();
   struct Case {
     std::vector<int64_t> sizes, dims;
@@ -283,7 +279,7 @@ TEST(Reduce, ThreadsDoNotChangeABit) {
                         {{64, 20000}, {0, 1}}};
   for (const Case& c : cases) {
     for (ScalarType dtype : {kFloat, kBFloat16}) {
-      SCOPED_TRACE(str("seed ", base_seed(), ", sizes ", to_text(IntArrayRef(c.sizes)), ", dims ",
+      SCOPED_TRACE(str(facula_test::seed_text(), ", sizes ", to_text(IntArrayRef(c.sizes)), ", dims ",
                        to_text(IntArrayRef(c.dims))));
       const Tensor x = new_tensor(c.sizes, dtype, Device(kCPU));
       std::vector<double> values(static_cast<size_t>(x.numel()));
@@ -311,7 +307,7 @@ TEST(Reduce, SumsStayAccurateOverMillions) {
   const int64_t n = 1 << 24;
   const Tensor x = new_tensor(n, kFloat, Device(kCPU));
   float* p = x.data_ptr<float>();
-  std::mt19937_64 rng(base_seed());
+  std::mt19937_64 rng(facula_test::test_seed());
   double want = 0;
   for (int64_t i = 0; i < n; ++i) {
     p[i] = static_cast<float>(rng() % 1000) / 1000.0f + 0.1f;
@@ -382,7 +378,7 @@ TEST(Reduce, NothingToReduce) {
 }
 
 TEST(Reduce, DtypesAndErrors) {
-  std::mt19937_64 rng(base_seed());
+  std::mt19937_64 rng(facula_test::test_seed());
   const Tensor ints = random_tensor({4, 5}, kInt, rng), floats = random_tensor({4, 5}, kFloat, rng);
   EXPECT_EQ(facula::sum(ints).scalar_type(), kLong);
   EXPECT_EQ(facula::sum(ints, kFloat).scalar_type(), kFloat);
@@ -408,7 +404,7 @@ TEST(Reduce, DtypesAndErrors) {
 
 // The kernels give the same bits with every instruction set that this machine has.
 TEST(Reduce, InstructionSetsAgree) {
-  std::mt19937_64 rng(base_seed() + 5);
+  std::mt19937_64 rng(facula_test::test_seed() + 5);
   std::vector<float> data(70000);
   for (float& v : data) v = static_cast<float>(static_cast<double>(rng() % 2000001) / 1e6 - 1.0);
   auto run = [&](ReduceOp op, bool rows, int64_t n, int64_t m) {

@@ -21,6 +21,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "cpp/seed.h"
 #include "cpu/simd/tile_ops.h"
 #include "program/expr.h"
 #include "program/scalar_ops.h"
@@ -29,16 +30,6 @@ namespace facula {
 namespace {
 
 using cpu::TileFn;
-
-unsigned seed() {
-  static const unsigned value = [] {
-    const char* given = std::getenv("FACULA_TEST_SEED");
-    const unsigned s = given != nullptr ? static_cast<unsigned>(std::atoi(given)) : std::random_device{}();
-    std::printf("seed %u (repeat with FACULA_TEST_SEED=%u)\n", s, s);
-    return s;
-  }();
-  return value;
-}
 
 // The tables are made once per target, since tile_fn_for_target makes a whole one at each call.
 const std::vector<TileFn>& table_of(int64_t target) {
@@ -177,7 +168,7 @@ TEST(TileTable, HoldsExactlyWhatTheListSays) {
 }
 
 TEST(TileTable, TouchesOnlyNElementsAndWorksInPlace) {
-  std::mt19937_64 rng(seed());
+  std::mt19937_64 rng(facula_test::test_seed());
   for (const int64_t target : cpu::available_targets()) {
     const TileFn add = fn_of(target, ScalarOp::add, CType::F32), exp = fn_of(target, ScalarOp::exp, CType::F32);
     const TileFn less = fn_of(target, ScalarOp::lt, CType::F32), times = fn_of(target, ScalarOp::mul, CType::C64);
@@ -268,7 +259,7 @@ void check_formula(ScalarOp op, std::mt19937_64& rng) {
         parts_of(static_cast<Out>(want), w);
         ADD_FAILURE() << info(op).name << " type " << static_cast<int>(ctype_of<T>()) << " on "
                       << cpu::target_name(target) << " of " << +a[i] << ", " << +b[i] << ", " << +c[i] << ": got "
-                      << g[0] << ", formula " << w[0] << ", seed " << seed();
+                      << g[0] << ", formula " << w[0] << ", " << facula_test::seed_text();
       }
     }
   }
@@ -286,7 +277,7 @@ void check_all_types(std::mt19937_64& rng) {
 }
 
 TEST(Formulas, TilesAgreeWithTheScalarLane) {
-  std::mt19937_64 rng(seed());
+  std::mt19937_64 rng(facula_test::test_seed());
 #define CHECK(name, arity, lanes, promotion, result) \
   if constexpr (ScalarOp::name != ScalarOp::where) check_all_types<expr::op::name, ScalarOp::name>(rng);
   FACULA_SCALAR_OPS(CHECK)
@@ -294,7 +285,7 @@ TEST(Formulas, TilesAgreeWithTheScalarLane) {
 }
 
 TEST(Formulas, WhereChooses) {
-  std::mt19937_64 rng(seed());
+  std::mt19937_64 rng(facula_test::test_seed());
   const auto c = random_values<uint8_t>(rng, kCount);
   const auto a = random_values<float>(rng, kCount), b = random_values<float>(rng, kCount);
   const auto y = random_complex<double>(rng, kCount), z = random_complex<double>(rng, kCount);
@@ -370,7 +361,7 @@ const Accuracy kAccuracy[] = {
 
 template <class T>
 void check_accuracy(const Accuracy& row, double bound) {
-  std::mt19937_64 rng(seed());
+  std::mt19937_64 rng(facula_test::test_seed());
   std::uniform_real_distribution<double> uniform(row.low, row.high);
   std::vector<T> x;
   using Lim = std::numeric_limits<T>;
@@ -402,7 +393,7 @@ void check_accuracy(const Accuracy& row, double bound) {
     const bool fused = std::string_view(cpu::target_name(target)) != "SSE4";
     EXPECT_LE(worst, bound * (fused ? 1.25 : 1.5))
         << info(row.op).name << (sizeof(T) == 4 ? " F32" : " F64") << " on " << cpu::target_name(target) << " at "
-        << std::hexfloat << where << std::defaultfloat << " (" << where << "), seed " << seed();
+        << std::hexfloat << where << std::defaultfloat << " (" << where << "), " << facula_test::seed_text();
     if (std::getenv("FACULA_TEST_PRINT_ULPS") != nullptr) {
       std::printf("%-10s %s %-5s worst %.2f at %.9g\n", info(row.op).name, sizeof(T) == 4 ? "F32" : "F64",
                   cpu::target_name(target), worst, static_cast<double>(where));
@@ -428,7 +419,7 @@ const Accuracy2 kAccuracy2[] = {
 };
 template <class T>
 void check_accuracy2(const Accuracy2& row, double bound) {
-  std::mt19937_64 rng(seed());
+  std::mt19937_64 rng(facula_test::test_seed());
   const auto x = random_values<T>(rng, 20000), y = random_values<T>(rng, 20000);
   for (const int64_t target : cpu::available_targets()) {
     std::vector<T> got(x.size());
@@ -444,7 +435,7 @@ void check_accuracy2(const Accuracy2& row, double bound) {
     const bool fused = std::string_view(cpu::target_name(target)) != "SSE4";
     EXPECT_LE(worst, bound * (fused ? 1.25 : 1.5))
         << info(row.op).name << (sizeof(T) == 4 ? " F32" : " F64") << " on " << cpu::target_name(target) << " at "
-        << x[where] << ", " << y[where] << " got " << got[where] << ", seed " << seed();
+        << x[where] << ", " << y[where] << " got " << got[where] << ", " << facula_test::seed_text();
   }
 }
 TEST(Accuracy, TwoArguments) {
@@ -491,7 +482,7 @@ TEST(Accuracy, SpecialFunctions) {
   EXPECT_EQ(at(ScalarOp::erfinv, 1), INFINITY);
   EXPECT_EQ(at(ScalarOp::erfinv, -1), -INFINITY);
   EXPECT_TRUE(std::isnan(at(ScalarOp::erfinv, 1.5)));
-  std::mt19937_64 rng(seed());
+  std::mt19937_64 rng(facula_test::test_seed());
   for (int i = 0; i < 1000; ++i) {
     const double y = std::uniform_real_distribution<double>(-1, 1)(rng);
     EXPECT_NEAR(std::erf(at(ScalarOp::erfinv, y)), y, 4e-16) << y;
@@ -503,7 +494,7 @@ TEST(Accuracy, SpecialFunctions) {
 
 template <class T>
 void check_ints() {
-  std::mt19937_64 rng(seed());
+  std::mt19937_64 rng(facula_test::test_seed());
   const auto a = random_values<T>(rng, kCount);
   auto b = random_values<T>(rng, kCount);
   for (auto& x : b) {
@@ -660,7 +651,7 @@ const ComplexTruth kComplex[] = {
 };
 template <class R>
 void check_complex() {
-  std::mt19937_64 rng(seed());
+  std::mt19937_64 rng(facula_test::test_seed());
   const auto a = random_complex<R>(rng, kCount), b = random_complex<R>(rng, kCount);
   const double unit = std::numeric_limits<R>::epsilon();
   for (const int64_t target : cpu::available_targets()) {
@@ -681,8 +672,8 @@ void check_complex() {
           ++failures;
           ADD_FAILURE() << info(row.op).name << (sizeof(R) == 4 ? " C64" : " C128") << " on "
                         << cpu::target_name(target) << " of (" << a[i].re << "," << a[i].im << "), (" << b[i].re << ","
-                        << b[i].im << "): got (" << got[i].re << "," << got[i].im << "), want " << want << ", seed "
-                        << seed();
+                        << b[i].im << "): got (" << got[i].re << "," << got[i].im << "), want " << want << ", "
+                        << facula_test::seed_text();
         }
       }
     }

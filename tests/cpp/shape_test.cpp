@@ -2,6 +2,7 @@
 #include <facula/facula.h>
 
 #include "core/tensor_impl.h"
+#include "cpp/expect.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,34 +13,16 @@
 namespace facula {
 namespace {
 
+using facula_test::expect_error;
+using facula_test::sizes;
+using facula_test::strides;
+using facula_test::values;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 Tensor count(std::vector<int64_t> sizes, ScalarType dtype = kLong) {
   int64_t n = 1;
   for (int64_t s : sizes) n *= s;
   return arange(n, dtype).reshape(sizes);
-}
-
-std::vector<double> values(const Tensor& t) {
-  Tensor flat = t.to(kDouble).contiguous();
-  const double* data = flat.numel() ? flat.data_ptr<double>() : nullptr;
-  return std::vector<double>(data, data + flat.numel());
-}
-
-std::vector<int64_t> sizes(const Tensor& t) { return t.sizes().vec(); }
-std::vector<int64_t> strides(const Tensor& t) { return t.strides().vec(); }
-
-template <class E, class F>
-void expect_error(F f, const std::string& text) {
-  try {
-    f();
-    FAIL() << "no error; expected one with: " << text;
-  } catch (const E& e) {
-    EXPECT_THAT(std::string(e.what()), HasSubstr(text));
-  } catch (const Error& e) {
-    FAIL() << "error of type " << e.type_name() << ": " << e.what();
-  }
 }
 
 TEST(Shape, ViewSharesStorageOrRefuses) {

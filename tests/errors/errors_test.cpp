@@ -32,6 +32,7 @@ struct Scene {
   Tensor line = arange(10, kFloat);
   Tensor undefined;
 
+  Tensor leaf() const { return a.clone().requires_grad_(); }
   std::vector<const Tensor*> all() const {
     return {&a, &b, &ints, &halves, &unsigneds, &floats8, &flags, &complexes, &line};
   }
@@ -40,6 +41,17 @@ struct Scene {
 struct Case {
   const char* name;
   std::function<void(Scene&)> run;
+};
+
+struct Forgetful : autograd::Function<Forgetful> {
+  static Tensor forward(autograd::AutogradContext*, const Tensor& x, const Tensor& y) { return x + y; }
+  static autograd::tensor_list backward(autograd::AutogradContext*, autograd::tensor_list grads) { return {grads[0]}; }
+};
+struct Misshapen : autograd::Function<Misshapen> {
+  static Tensor forward(autograd::AutogradContext*, const Tensor& x) { return x * 2; }
+  static autograd::tensor_list backward(autograd::AutogradContext*, autograd::tensor_list grads) {
+    return {grads[0].select(0, 0).narrow(0, 0, 2)};
+  }
 };
 
 const double kNaN = std::numeric_limits<double>::quiet_NaN();
@@ -184,6 +196,118 @@ const std::vector<Case>& cases() {
          f.apply("frobnicate", {f.input(kFloat)});
        }},
       {"memory that cannot be had", [](Scene&) { empty({int64_t{1} << 50}, kByte); }},
+
+      // Gradients. `s.leaf()` is a copy of `a` that requires one.
+      {"gradient of integers", [](Scene& s) { s.ints.requires_grad_(); }},
+      {"backward of many elements", [](Scene& s) { s.leaf().exp().backward(); }},
+      {"backward of a complex number", [](Scene& s) { (s.leaf() * s.complexes[1]).sum().backward(); }},
+      {"backward without history", [](Scene& s) { s.a.sum().backward(); }},
+      {"backward with a gradient of another shape", [](Scene& s) { s.leaf().exp().backward(s.b); }},
+      {"backward with a gradient of another kind", [](Scene& s) { s.leaf().exp().backward(s.ints); }},
+      {"backward through a freed graph",
+       [](Scene& s) {
+         const Tensor loss = s.leaf().exp().sum();
+         loss.backward();
+         loss.backward();
+       }},
+      {"a saved result was written to",
+       [](Scene& s) {
+         const Tensor y = s.leaf().exp();
+         y.add_(1);
+         y.sum().backward();
+       }},
+      {"a saved argument was written to",
+       [](Scene& s) {
+         const Tensor x = s.leaf(), factor = s.a.clone();
+         const Tensor y = (x * factor).sum();
+         factor[0].zero_();
+         y.backward();
+       }},
+      {"a leaf is written to", [](Scene& s) { s.leaf().add_(1); }},
+      {"a view of a leaf is written to", [](Scene& s) { s.leaf()[0].zero_(); }},
+      {"a view from no_grad is written to",
+       [](Scene& s) {
+         const Tensor y = s.leaf() * 2;
+         Tensor view;
+         {
+           const NoGradGuard quiet;
+           view = y[0];
+         }
+         view.mul_(s.leaf()[0]);
+       }},
+      {"out of a recorded tensor", [](Scene& s) { exp_out(s.line, s.leaf()); }},
+      {"requires_grad of a result is switched off", [](Scene& s) { (s.leaf() * 2).requires_grad_(false); }},
+      {"a view is detached in place", [](Scene& s) { (s.leaf() * 2)[0].detach_(); }},
+      {"grad by an unused tensor", [](Scene& s) { autograd::grad({s.leaf().sum()}, {s.leaf()}); }},
+      {"grad by a plain tensor", [](Scene& s) { autograd::grad({s.leaf().sum()}, {s.a}); }},
+      {"grad by nothing", [](Scene& s) { autograd::grad({s.leaf().sum()}, {}); }},
+      {"too many gradients of outputs",
+       [](Scene& s) {
+         autograd::grad({s.leaf().sum()}, {s.leaf()}, {s.a, s.a});
+       }},
+      {"retain_grad of a plain tensor", [](Scene& s) { s.a.retain_grad(); }},
+      {"assigned gradient of another shape", [](Scene& s) { s.leaf().set_grad(s.b); }},
+      {"a hook on a plain tensor", [](Scene& s) { s.a.register_hook([](const Tensor&) {}); }},
+      {"a hook after accumulation on a result",
+       [](Scene& s) { (s.leaf() * 2).register_post_accumulate_grad_hook([](const Tensor&) {}); }},
+      {"a hook is removed twice",
+       [](Scene& s) {
+         const Tensor x = s.leaf();
+         autograd::HookHandle hook = x.register_hook([](const Tensor&) {});
+         hook.remove();
+         hook.remove();
+       }},
+      {"a hook gives a gradient of another shape",
+       [](Scene& s) {
+         const Tensor y = s.leaf() * 2;
+         y.register_hook([&](const Tensor&) { return s.b; });
+         y.sum().backward();
+       }},
+      {"a custom function gives too few gradients",
+       [](Scene& s) { Forgetful::apply(s.leaf(), s.leaf()).sum().backward(); }},
+      {"a custom function gives a gradient of another shape",
+       [](Scene& s) { Misshapen::apply(s.leaf()).sum().backward(); }},
+      {"an inference tensor is saved",
+       [](Scene& s) {
+         Tensor made;
+         {
+           const InferenceMode inference;
+           made = s.a * 2;
+         }
+         s.leaf() * made;
+       }},
+      {"an inference tensor is written to",
+       [](Scene& s) {
+         Tensor made;
+         {
+           const InferenceMode inference;
+           made = s.a * 2;
+         }
+         made.add_(1);
+       }},
+      {"checkpoint of a function that changes",
+       [](Scene& s) {
+         int runs = 0;
+         autograd::checkpoint([&](const Tensor& t) { return runs++ == 0 ? t.exp() : t.exp().exp(); }, s.leaf())
+             .sum()
+             .backward();
+       }},
+      {"offload to a folder that is not there",
+       [](Scene& s) {
+         const autograd::OffloadToDisk hooks("/nowhere/at/all", 1);
+         s.leaf().exp();
+       }},
+      {"tangent of another shape", [](Scene& s) { func::jvp([](const Tensor& t) { return t; }, {s.a}, {s.b}); }},
+      {"tangents are missing", [](Scene& s) { func::jvp([](const Tensor& t) { return t; }, {s.a}, {}); }},
+      {"func::grad of many results", [](Scene& s) { func::grad([](const Tensor& t) { return t * 2; })(s.a); }},
+      {"vmap over different sizes",
+       [](Scene& s) { func::vmap([](const Tensor& x, const Tensor& y) { return x + y; })(s.a, s.b); }},
+      {"vmap over nothing", [](Scene& s) { func::vmap([](const Tensor& x) { return x; }, {std::nullopt})(s.a); }},
+      {"vmap reads a number", [](Scene& s) { func::vmap([](const Tensor& x) { return x * x.sum().item(); })(s.a); }},
+      {"vmap writes to what is shared",
+       [](Scene& s) { func::vmap([&](const Tensor& x) { return s.line.narrow(0, 0, 3).add_(x); })(s.a); }},
+      {"vmap gives results of different sizes",
+       [](Scene& s) { func::vmap([](const Tensor& x) { return x.masked_select(x > 1); })(s.a); }},
   };
   return all;
 }

@@ -167,7 +167,7 @@ void add_boxed_index(std::vector<BoxedOp>& table) {
        OpKind::Composite, BoxedVariant::Out,
        [](BoxedArgs a) { return box(facula::take_along_dim_out(tensor_at(a, 0), arg<Tensor>(a, 1), arg<Tensor>(a, 2), arg<std::optional<int64_t>>(a, 3, std::nullopt))); }},
       {"embedding", "embedding", "(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor", {{"Tensor", "weight", true}, {"Tensor", "indices", true}, {"int", "padding_idx", false}, {"bool", "scale_grad_by_freq", false}, {"bool", "sparse", false}},
-       OpKind::Composite, BoxedVariant::Function,
+       OpKind::Primitive, BoxedVariant::Function,
        [](BoxedArgs a) { return box(facula::embedding(arg<Tensor>(a, 0), arg<Tensor>(a, 1), arg<int64_t>(a, 2, -1), arg<bool>(a, 3, false), arg<bool>(a, 4, false))); }},
   };
   table.insert(table.end(), std::begin(kOps), std::end(kOps));

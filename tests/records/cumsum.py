@@ -1,4 +1,4 @@
-record("cumsum", along(np.cumsum), dtypes=NUMBERS, loose=16,
+record("cumsum", along(np.cumsum), dtypes=NUMBERS, loose=16, cancels=True,
        result=lambda x, dim, dtype=None: dtype or (int64 if x.dtype.category < 2 else x.dtype),
        samples=[call(t(4, 6), 1), call(t(4, 6), 0), call(t(), 0), call(t(0, 3), 0),
                 call(t(3, 4, 5, layout="strided"), -2), call(t(3000, low=0, high=1), 0),

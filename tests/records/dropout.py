@@ -8,4 +8,6 @@ record("dropout", lambda x, p, train: x.shape, dtypes=FLOATS, result="same", ran
        samples=[call(v([1.0] * 20000), 0.5, True), call(v([1.0] * 20000), 0.25, True), call(v([1.0] * 90), 0.5, False),
                 call(v([1.0] * 90), 0.0, True), call(v([1.0] * 90), 1.0, True),
                 call(v([[1.0] * 100] * 90, layout="transposed"), 0.75, True)],
-       errors=[error(call(t(3), 1.5, True), ValueError, "dropout")])
+       errors=[error(call(t(3), 1.5, True), ValueError, "dropout")],
+       gradient=[call(t(4, 6), 0.5, True), call(t(5, layout="strided"), 0.25, True), call(t(4), 0.5, False),
+                 call(t(4), 0.0, True), call(t(4), 1.0, True)])

@@ -7,4 +7,6 @@ def dropout_statistics(x, p, train):
 record("native_dropout", lambda x, p, train: x.shape, dtypes=FLOATS, result="same", random=dropout_statistics,
        samples=[call(v([1.0] * 20000), 0.5, True), call(v([1.0] * 20000), 0.25, True), call(v([1.0] * 90), 0.0, True),
                 call(v([1.0] * 90), 0.5, False)],
-       errors=[error(call(t(3), 1.5, True), ValueError, "dropout")])
+       errors=[error(call(t(3), 1.5, True), ValueError, "dropout")],
+       gradient=[call(t(4, 6), 0.5, True), call(t(5, layout="strided"), 0.25, True), call(t(4), 0.5, False),
+                 call(t(4), 0.0, True)])

@@ -7,4 +7,7 @@ record("pow", lambda a, b: np.power(a, b), dtypes=FLOATS + INTS, result="scalars
                              call(special("-inf"), 0.5), call(special("-max", "max"), 3),
                              call(t(20, integer=True, low=-3, high=3), t(20, integer=True, low=0, high=4),
                                   only=FLOATS + [int64])]),
-       errors=[error(call(ints(3), -1), ValueError, "negative integer powers")])
+       errors=[error(call(ints(3), -1), ValueError, "negative integer powers")],
+       gradient_extra=[call(t(5, low=0.5), t(5)), call(t(3, 5, low=0.5), t(5), only=[complex128]),
+                       call(t(4), 2 + 1j, only=[complex128]), call(t(4), 2.5, only=[complex128]),
+                       call(exactly([0.0, 1.0, -2.0]), 2), call(exactly([0.0, 1.0, -2.0]), 3)])

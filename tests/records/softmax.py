@@ -4,4 +4,5 @@ record("softmax", along(lambda x, dim: scipy.special.softmax(x, axis=dim)), dtyp
                 call(t(2, 3, 4, 5, layout="channels_last"), 1),
                 call(v([[1.0, -np.inf, 2.0], [-np.inf, -np.inf, -np.inf]]), 1), call(v([np.nan, 1.0]), 0),
                 call(t(3, 70), 1, dtype=float64)],
-       errors=[error(call(t(3), 4), IndexError, DIM_OUT_OF_RANGE)])
+       errors=[error(call(t(3), 4), IndexError, DIM_OUT_OF_RANGE)],
+       gradient_extra=[call(t(3, 5), 1, dtype=float32)])

@@ -6,4 +6,5 @@ record("view", lambda x, size: x.reshape(size) if isinstance(size, list) else re
                 call(t(4, 6), uint8, only=[float32])],
        errors=[error(call(t(3, 4), [5, -1]), ShapeError, "invalid for input of size"),
                error(call(t(3, 4), [-1, -1]), ShapeError, "only one dimension can be inferred"),
-               error(call(t(3, 4, layout="transposed"), [12]), ShapeError, "view")])
+               error(call(t(3, 4, layout="transposed"), [12]), ShapeError, "view")],
+       gradient_extra=[call(t(3, 4), complex128, only=[float64]), call(t(3, 4), float64, only=[complex128])])

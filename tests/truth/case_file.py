@@ -32,6 +32,9 @@ MAGIC = b"FACCASE1"
 VALUES, ERROR, RANDOM = range(3)
 # Flags of a case: properties to check.
 META, INPLACE, OUT, LAYOUTS, THREADS, SIGNED_ZERO, ALIASES, UNDEFINED_VALUES = (1 << n for n in range(8))
+# Flags of a gradient case, which stands in a file of its own and has no results; tests/cpp/gradient_properties.h.
+DIFFERENTIABLE, MAY_REFUSE, SECOND_ORDER, UNCHECKED = (1 << n for n in range(4))
+FIRST_HELD = 1 << 8  # the first float64 or complex128 tensor does not move; the next bits are about the next ones
 
 
 class Device(str):

@@ -20,15 +20,20 @@ import references
 from book import read_book
 from case_file import (
     ALIASES,
+    DIFFERENTIABLE,
     ERROR,
+    FIRST_HELD,
     INPLACE,
     LAYOUTS,
     MAGIC,
+    MAY_REFUSE,
     META,
     OUT,
     RANDOM,
+    SECOND_ORDER,
     SIGNED_ZERO,
     THREADS,
+    UNCHECKED,
     UNDEFINED_VALUES,
     VALUES,
     Writer,
@@ -61,18 +66,18 @@ def tolerance(dtype, loose, rounds):
     return rtol, atol
 
 
-def draw(x, rng, dtype):
+def draw(x, rng, dtype, smooth=False):
     if isinstance(x, Spec):
-        return x.draw(rng, dtype)
+        return x.draw_smooth(rng, dtype) if smooth else x.draw(rng, dtype)
     if isinstance(x, (list, tuple)):
-        drawn = [draw(e, rng, dtype) for e in x]
+        drawn = [draw(e, rng, dtype, smooth) for e in x]
         return DROP if any(e is DROP for e in drawn) else drawn
     return x
 
 
-def draw_call(sample, rng, dtype):
-    args = [draw(x, rng, dtype) for x in sample.args]
-    kwargs = {k: draw(x, rng, dtype) for k, x in sample.kwargs.items()}
+def draw_call(sample, rng, dtype, smooth=False):
+    args = [draw(x, rng, dtype, smooth) for x in sample.args]
+    kwargs = {k: draw(x, rng, dtype, smooth) for k, x in sample.kwargs.items()}
     if any(x is DROP for x in [*args, *kwargs.values()]):
         return None
     return args, kwargs
@@ -124,12 +129,31 @@ def claim(rule, args, kwargs):
     return BY_NAME[rule]
 
 
+def size_of(x):
+    """The largest number of an array that is finite; 0 when there is none."""
+    x = np.abs(np.asarray(x, "c16"))
+    return float(np.max(x[np.isfinite(x)], initial=0.0))
+
+
+def term_sizes(op, args, kwargs):
+    """The sizes of the sums of absolute values, one for each result of a record whose terms may cancel."""
+
+    def positive(x):
+        if isinstance(x, TensorValue):
+            return x.values if x.index else np.abs(for_reference(x, op.result))
+        return [positive(e) for e in x] if isinstance(x, (list, tuple)) else x
+
+    sums = (op.cancels if callable(op.cancels) else op.ref)(*[positive(x) for x in args], **{k: positive(x) for k, x in kwargs.items()})
+    return [size_of(x) for x in (sums if isinstance(sums, (tuple, list)) else [sums])]
+
+
 def write_results(w, op, sample, results, args, kwargs):
     several = isinstance(results, (tuple, list))
     results = list(results) if several else [results]
+    sizes = term_sizes(op, args, kwargs) if op.cancels else [0.0] * len(results)
     rules = op.result if isinstance(op.result, tuple) else (op.result,) * len(results)  # the last may have no result
     w.u32(len(results))
-    for values, rule in zip(results, rules):
+    for values, rule, size in zip(results, rules, sizes):
         if type(values) in (bool, int, float, complex):  # a NumPy scalar is a tensor
             w.u8(1)
             w.value(values)
@@ -146,6 +170,7 @@ def write_results(w, op, sample, results, args, kwargs):
             values = rounded(values, dtype)
         elif dtype.category >= 2:
             rtol, atol = tolerance(dtype, op.loose * sample.loose, op.rounds)
+            atol += rtol * size
         w.u8(0)
         w.truth(values if dtype.category >= 2 else values.astype(dtype.working), dtype, rtol, atol)
 
@@ -240,6 +265,65 @@ def cases_of(op, entry, seed, most_bytes):
     return head.bytes() + b"".join(body), count
 
 
+# A direction through more numbers than this shows nothing new.
+MOST_GRADIENT_ELEMENTS = 320
+WIDE = (BY_NAME["float64"], BY_NAME["complex128"])
+
+
+def gradient_cases_of(op, entry, seed):
+    """The bytes of one op's gradient cases, and how many there are.
+
+    Dtypes that no sample claims are tried: an op may take complex numbers that only its gradient needs, and may refuse
+    them.
+    """
+    rng = np.random.default_rng([seed, zlib.crc32(op.name.encode()), 1])
+    refused = isinstance(op.gradient, str)
+    differentiable = "nondifferentiable" not in entry.fields
+    flags = DIFFERENTIABLE * differentiable | SECOND_ORDER * (op.gradient_orders > 1) | UNCHECKED * refused
+    samples = (op.samples if op.gradient is None or refused else op.gradient) + op.gradient_extra
+    names = {dtype_of(d).name for d in op.dtypes}
+    body = []
+    for dtype in WIDE:
+        claimed = dtype.name in names
+        for number, sample in enumerate(samples):
+            if sample.only is not None and dtype not in sample.only:
+                continue
+            drawn = draw_call(sample, rng, dtype, smooth=True)
+            if drawn is None:
+                continue
+            moving = [x for x in leaves(*drawn) if isinstance(x, TensorValue) and x.dtype is dtype]
+            if not moving or sum(x.values.size for x in moving) > MOST_GRADIENT_ELEMENTS:
+                continue
+            w = Writer()
+            try:
+                schema, full = entry.bind(*drawn)
+            except TypeError:
+                if claimed:
+                    raise
+                continue
+            w.string(f"{op.name}({sample!r}), {dtype}, gradient sample {number}")
+            w.u8(VALUES)
+            wide = [x for x in leaves(full, {}) if isinstance(x, TensorValue) and x.dtype in WIDE]
+            holding = sum(FIRST_HELD << k for k, x in enumerate(wide) if x.held)
+            w.u32(flags | MAY_REFUSE * (not claimed) | holding)
+            w.string(schema)
+            w.u32(len(full))
+            for x in full:
+                w.value(x)
+            w.u32(0)
+            body.append(w.bytes())
+    if op.random and not differentiable:
+        body = []
+    if differentiable and not refused and not body:
+        raise ValueError(f"no sample shows the gradient of {op.name}: give its record `gradient` calls")
+    head = Writer()
+    head.parts.append(MAGIC)
+    head.u64(seed)
+    head.string(op.name)
+    head.u32(len(body))
+    return head.bytes() + b"".join(body), len(body)
+
+
 def read_records():
     scope = {**vars(references), **vars(vocabulary)}
     for path in sorted(RECORDS.glob("*.py")):
@@ -263,7 +347,7 @@ def main():
     np.seterr(all="ignore")
     options.out.mkdir(parents=True, exist_ok=True)
     if not options.only:
-        for stale in options.out.glob("*.cases"):
+        for stale in [*options.out.glob("*.cases"), *options.out.glob("*.gradients")]:
             stale.unlink()
     book, total, failed = read_book(), 0, 0
     for op in read_records():
@@ -273,12 +357,14 @@ def main():
             if op.name not in book:
                 raise KeyError(f"{op.name} is not in the op book")
             data, count = cases_of(op, book[op.name], seed, options.most_bytes)
+            gradients, gradient_count = gradient_cases_of(op, book[op.name], seed)
         except Exception:
             traceback.print_exc()
             failed += 1
             continue
         (options.out / f"{op.name}.cases").write_bytes(data)
-        total += count
+        (options.out / f"{op.name}.gradients").write_bytes(gradients)
+        total += count + gradient_count
     print(f"{total} cases, seed {seed}, in {options.out}")
     return 1 if failed else 0
 

@@ -41,7 +41,7 @@ class TensorValue:
     """A drawn tensor: its values for the reference, and its strided memory for the library under test."""
 
     def __init__(self, values, dtype, layout="contiguous", index=False):
-        self.values, self.dtype, self.index = np.asarray(values), dtype, index
+        self.values, self.dtype, self.index, self.held = np.asarray(values), dtype, index, False
         self.sizes = self.values.shape
         self.strides, self.offset, length = _place(self.sizes, layout)
         memory = encode(self.values, dtype)
@@ -89,11 +89,13 @@ def _place(sizes, layout):
 
 
 class Spec:
-    """A tensor still to be drawn; `make(rng, dtype)` gives its values, or DROP."""
+    """A tensor still to be drawn; `make(rng, dtype)` gives its values or DROP, `smooth` those of gradient cases."""
 
-    def __init__(self, make, text, dtype=None, layout="contiguous", index=False, category=None):
+    def __init__(self, make, text, dtype=None, layout="contiguous", index=False, category=None, smooth=None):
         self.make, self.text, self.layout, self.index, self.category = make, text, layout, index, category
         self.dtype = dtype and dtype_of(dtype)
+        self.smooth = smooth or make
+        self.held = False
 
     def __repr__(self):
         return self.text
@@ -110,6 +112,40 @@ class Spec:
             window = tuple(slice(0, 1) if d in (0, 2) else slice(None) for d in range(values.ndim))
             values = np.broadcast_to(values[window], values.shape) if values.size else values
         return TensorValue(values, dtype, self.layout, self.index)
+
+    def draw_smooth(self, rng, dtype):
+        """As draw, for a gradient: no ties, no special numbers, no distance of zero from the ends of the range."""
+        dtype = self.dtype or dtype
+        if self.category and dtype.category not in self.category:
+            return DROP
+        values = self.smooth(rng, dtype) if dtype.category >= 2 else self.make(rng, dtype)
+        if values is DROP:
+            return DROP
+        # A tensor whose elements share memory cannot be moved along a random direction.
+        layout = "contiguous" if self.layout == "expanded" else self.layout
+        drawn = TensorValue(rounded(values, dtype), dtype, layout, self.index)
+        drawn.held = self.held
+        return drawn
+
+
+def held(spec):
+    """The tensor, not moved in gradient cases: no gradient flows to it although the result depends on it."""
+    spec.held = True
+    return spec
+
+
+def _draw_smooth(rng, dtype, shape, low, high, nonzero, unique):
+    if unique:
+        return _draw(rng, dtype, shape, low, high, False, nonzero, True) + 1 / 16
+    low, high = -4.0 if low is None else low, 4.0 if high is None else high
+    margin = (high - low) / 20
+    return _draw(rng, dtype, shape, low + margin, high - margin, False, nonzero, False)
+
+
+def _nudged(rng, dtype, values):
+    """The values, none of them equal to another or to a whole number."""
+    values = np.asarray(values, dtype.working)
+    return values + rng.uniform(0.01, 0.1, values.shape) if np.all(np.isfinite(values)) else DROP
 
 
 def _draw(rng, dtype, shape, low, high, integer, nonzero, unique):
@@ -137,12 +173,29 @@ def _draw(rng, dtype, shape, low, high, integer, nonzero, unique):
 def t(*shape, low=None, high=None, dtype=None, layout="contiguous", integer=False, nonzero=False, unique=False):
     """A tensor, uniform in [low, high] (default -4..4, integers -9..9), in the dtype under test or in `dtype`."""
     text = f"t{shape}" + (f":{layout}" if layout != "contiguous" else "")
-    return Spec(lambda rng, d: _draw(rng, d, shape, low, high, integer, nonzero, unique), text, dtype, layout)
+    return Spec(
+        lambda rng, d: _draw(rng, d, shape, low, high, integer, nonzero, unique),
+        text,
+        dtype,
+        layout,
+        smooth=lambda rng, d: _draw_smooth(rng, d, shape, low, high, nonzero, unique),
+    )
 
 
 def v(values, dtype=None, layout="contiguous"):
     """A tensor of exactly these values."""
-    return Spec(lambda rng, d: np.asarray(values, d.working), f"v({values})", dtype, layout)
+    return Spec(
+        lambda rng, d: np.asarray(values, d.working),
+        f"v({values})",
+        dtype,
+        layout,
+        smooth=lambda rng, d: _nudged(rng, d, values),
+    )
+
+
+def exactly(values, dtype=None, layout="contiguous"):
+    """A tensor of exactly these values, in gradient cases as well: zeros of a product, equal entries of a sum."""
+    return Spec(lambda rng, d: np.asarray(values, d.working), f"exactly({values})", dtype, layout)
 
 
 def ints(*shape, low=0, high=9, dtype=int64, layout="contiguous", unique=False):
@@ -208,7 +261,7 @@ def special(*skip):
         values = np.array([x for name, x in row.items() if name not in skip])
         return values if d.category == 2 else values[np.abs(values) < 1e4] + 0.5j
 
-    return Spec(make, "special()", category=(2, 3))
+    return Spec(make, "special()", category=(2, 3), smooth=lambda rng, d: DROP)
 
 
 class Options:
@@ -298,6 +351,7 @@ def record(
     result="promote",
     loose=1,
     rounds=1,
+    cancels=False,
     exact=False,
     signed_zero=False,
     errors=(),
@@ -310,6 +364,9 @@ def record(
     values=True,
     aliases=False,
     sees_dtype=False,
+    gradient=None,
+    gradient_extra=(),
+    gradient_orders=2,
 ):
     """Declares the record of op `name`.
 
@@ -321,11 +378,19 @@ def record(
               the arguments wins over "promote" and the like
     loose     widens the tolerance; `exact` narrows it to the correctly rounded number
     rounds    how often a half type is rounded on the way to the result
+    cancels   True when the result is a sum whose terms may cancel: the tolerance then follows the sum of their sizes (the
+              reference of the absolute values), since rounding does. A function of the call's arguments, all of them
+              positive, gives these sums where the reference does not
     random    a Statistics, or a function of the call's arguments that gives one
     meta, inplace, out, layouts, threads    properties that do not hold for this op are switched off here
     values    False when the memory of the result is undefined (empty)
     sees_dtype  True when the reference takes the claimed dtype as `claimed=`
     aliases   True when the result must share memory with the first argument
+    gradient  calls at whose arguments the derivatives are checked, when not at those of `samples`; or "none: WHY" for an
+              op whose derivatives differences cannot show. The numbers are drawn anew, without ties and special numbers
+              and a little inside of the range: differences need a smooth neighbourhood
+    gradient_extra   calls besides those
+    gradient_orders  1 when the gradient is not differentiable again
     """
     RECORDS.append(
         Record(
@@ -336,6 +401,7 @@ def record(
             result=result,
             loose=loose,
             rounds=rounds,
+            cancels=cancels,
             exact=exact,
             signed_zero=signed_zero,
             errors=list(errors),
@@ -348,6 +414,9 @@ def record(
             values=values,
             aliases=aliases,
             sees_dtype=sees_dtype,
+            gradient=gradient,
+            gradient_extra=list(gradient_extra),
+            gradient_orders=gradient_orders,
         )
     )
 

@@ -97,6 +97,8 @@ constexpr bool isReducedFloatingType(ScalarType t) { return t == kHalf || t == k
 constexpr bool isFloatingType(ScalarType t) { return t == kFloat || t == kDouble || isReducedFloatingType(t); }
 
 constexpr bool isComplexType(ScalarType t) { return t == kComplexHalf || t == kComplexFloat || t == kComplexDouble; }
+// What gradients can flow through.
+constexpr bool isDifferentiableType(ScalarType t) { return isFloatingType(t) || isComplexType(t); }
 
 constexpr bool isIntegralType(ScalarType t, bool includeBool = false) {
   switch (t) {

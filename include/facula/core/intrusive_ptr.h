@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 
 namespace facula {
@@ -47,6 +48,11 @@ class intrusive_ptr {
     return adopt(object);
   }
   intrusive_ptr(const intrusive_ptr& other) noexcept : object_(other.object_) {
+    if (object_) object_->retain();
+  }
+  template <class U>
+    requires(!std::is_same_v<T, U> && std::is_convertible_v<U*, T*>)
+  intrusive_ptr(const intrusive_ptr<U>& other) noexcept : object_(other.get()) {
     if (object_) object_->retain();
   }
   intrusive_ptr(intrusive_ptr&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}

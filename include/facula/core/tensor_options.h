@@ -46,17 +46,32 @@ class FACULA_API TensorOptions {
     if (f) r.format_ = *f;
     return r;
   }
+  [[nodiscard]] constexpr TensorOptions requires_grad(bool requires_grad) const {
+    auto r = *this;
+    r.requires_grad_ = requires_grad;
+    return r;
+  }
+  // Host memory that a GPU can reach; without a GPU the same as any other.
+  [[nodiscard]] constexpr TensorOptions pinned_memory(bool pinned) const {
+    auto r = *this;
+    r.pinned_ = pinned;
+    return r;
+  }
   [[nodiscard]] constexpr TensorOptions merge_in(const TensorOptions& other) const {
     auto r = *this;
     if (other.has_dtype_) r = r.dtype(other.dtype_);
     if (other.has_device_) r = r.device(std::optional<Device>(other.device_));
     if (other.has_format_) r = r.memory_format(other.format_);
+    r.requires_grad_ |= other.requires_grad_;
+    r.pinned_ |= other.pinned_;
     return r;
   }
 
   ScalarType dtype() const { return has_dtype_ ? dtype_ : get_default_dtype(); }
   constexpr Device device() const { return has_device_ ? device_ : Device(kCPU); }
   constexpr Layout layout() const { return kStrided; }
+  constexpr bool requires_grad() const { return requires_grad_; }
+  constexpr bool pinned_memory() const { return pinned_; }
   constexpr bool has_dtype() const { return has_dtype_; }
   constexpr bool has_device() const { return has_device_; }
   constexpr bool has_memory_format() const { return has_format_; }
@@ -76,12 +91,14 @@ class FACULA_API TensorOptions {
   ScalarType dtype_ = ScalarType::Float;
   MemoryFormat format_ = MemoryFormat::Contiguous;
   bool has_dtype_ = false, has_device_ = false, has_format_ = false;
+  bool requires_grad_ = false, pinned_ = false;
 };
 
 inline TensorOptions dtype(ScalarType t) { return TensorOptions(t); }
 inline TensorOptions device(Device d) { return TensorOptions(d); }
 inline TensorOptions layout(Layout l) { return TensorOptions(l); }
 inline TensorOptions memory_format(MemoryFormat f) { return TensorOptions(f); }
+inline TensorOptions requires_grad(bool requires_grad = true) { return TensorOptions().requires_grad(requires_grad); }
 
 FACULA_API std::string to_text(const TensorOptions& options);
 FACULA_API std::ostream& operator<<(std::ostream& out, const TensorOptions& options);

@@ -1100,6 +1100,9 @@ FACULA_API Tensor& copy_(Tensor& self, const Tensor& src, bool non_blocking = fa
 
 // `self` with the dtype and on the device of `other`.
 
+// A copy with another dtype, device or memory format; what the options do not name stays.
+FACULA_API Tensor _to_copy(const Tensor& self, const TensorOptions& options = {}, bool non_blocking = false, std::optional<MemoryFormat> memory_format = std::nullopt);
+
 // The tensors one after another along an existing dimension.
 FACULA_API Tensor cat(TensorList tensors, int64_t dim = 0);
 FACULA_API Tensor& cat_out(Tensor& out, TensorList tensors, int64_t dim = 0);
@@ -1475,10 +1478,19 @@ FACULA_API Tensor digamma(const Tensor& self);
 FACULA_API Tensor& digamma_(Tensor& self);
 FACULA_API Tensor& digamma_out(Tensor& out, const Tensor& self);
 
+// The n-th derivative of the digamma function; `n` may not be negative.
+FACULA_API Tensor polygamma(int64_t n, const Tensor& self);
+FACULA_API Tensor& polygamma_(int64_t n, Tensor& self);
+FACULA_API Tensor& polygamma_out(Tensor& out, int64_t n, const Tensor& self);
+
 // The modified Bessel function of the first kind of order zero.
 FACULA_API Tensor i0(const Tensor& self);
 FACULA_API Tensor& i0_(Tensor& self);
 FACULA_API Tensor& i0_out(Tensor& out, const Tensor& self);
+
+// The modified Bessel function of the first kind of order one.
+FACULA_API Tensor special_i1(const Tensor& self);
+FACULA_API Tensor& special_i1_out(Tensor& out, const Tensor& self);
 
 // The logarithm of x / (1 - x). With `eps` the input is first clamped to the range from eps to 1 - eps.
 FACULA_API Tensor logit(const Tensor& self, std::optional<double> eps = std::nullopt);

@@ -1745,6 +1745,15 @@ struct ToAttrs4 {
   bool operator==(const ToAttrs4&) const = default;
 };
 
+struct ToCopyAttrs {
+  TensorOptions options;
+  bool non_blocking;
+  std::optional<MemoryFormat> memory_format;
+  static constexpr const char* kNames[] = {"options", "non_blocking", "memory_format"};
+  auto fields() const { return std::tie(options, non_blocking, memory_format); }
+  bool operator==(const ToCopyAttrs&) const = default;
+};
+
 struct CatAttrs {
   int64_t dim;
   static constexpr const char* kNames[] = {"dim"};
@@ -2031,6 +2040,13 @@ struct RoundAttrs2 {
   static constexpr const char* kNames[] = {"decimals"};
   auto fields() const { return std::tie(decimals); }
   bool operator==(const RoundAttrs2&) const = default;
+};
+
+struct PolygammaAttrs {
+  int64_t n;
+  static constexpr const char* kNames[] = {"n"};
+  auto fields() const { return std::tie(n); }
+  bool operator==(const PolygammaAttrs&) const = default;
 };
 
 struct LogitAttrs {

@@ -215,6 +215,7 @@ enum class OpId : uint16_t {
   copy_,
   to,
   type_as,
+  _to_copy,
   cat,
   stack,
   hstack,
@@ -287,7 +288,9 @@ enum class OpId : uint16_t {
   erfinv,
   lgamma,
   digamma,
+  polygamma,
   i0,
+  special_i1,
   logit,
   sigmoid,
   deg2rad,
@@ -327,7 +330,7 @@ enum class OpId : uint16_t {
   clamp_min,
   clamp_max,
 };
-inline constexpr size_t kOpCount = 318;
+inline constexpr size_t kOpCount = 321;
 
 enum class OpKind : uint8_t { Pointwise, Reduction, Primitive, Composite, View, Random, Creation };
 

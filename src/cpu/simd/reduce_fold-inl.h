@@ -393,6 +393,37 @@ HWY_INLINE T* field(const States& s, int k) {
   return static_cast<T*>(s.field[k]);
 }
 
+// The table of a kernel class: its functions, and the sizes of the fields of its state.
+template <class Kernel, class... Bytes>
+constexpr ReduceKernel kernel_table(Bytes... field_bytes) {
+  ReduceKernel k;
+  for (const size_t bytes : {field_bytes...}) k.field_bytes[k.fields++] = static_cast<uint8_t>(bytes);
+  k.empty = &Kernel::empty;
+  k.rows = &Kernel::rows;
+  k.columns = &Kernel::columns;
+  k.merge = &Kernel::merge;
+  if constexpr (requires { &Kernel::finish; }) k.finish = &Kernel::finish;
+  return k;
+}
+
+template <class T>
+inline constexpr CType kCTypeOf = std::is_same_v<T, float>      ? CType::F32
+                                  : std::is_same_v<T, double>   ? CType::F64
+                                  : std::is_same_v<T, int32_t>  ? CType::I32
+                                  : std::is_same_v<T, int64_t>  ? CType::I64
+                                  : std::is_same_v<T, uint64_t> ? CType::U64
+                                                                : CType::B8;
+
+// The table among those of `Family::Kernel<T>` whose T is the type of `type`; null when none is.
+template <class Family, class... Ts>
+const ReduceKernel* kernel_among(CType type) {
+  static constexpr ReduceKernel kTables[] = {Family::template Kernel<Ts>::kernel()...};
+  static constexpr CType kTypes[] = {kCTypeOf<Ts>...};
+  for (size_t i = 0; i < sizeof...(Ts); ++i)
+    if (kTypes[i] == type) return &kTables[i];
+  return nullptr;
+}
+
 }  // namespace
 }  // namespace HWY_NAMESPACE
 }  // namespace facula::cpu

@@ -120,25 +120,16 @@ struct LogSumExpKernel {
     }
   }
 
-  static constexpr ReduceKernel kernel() {
-    ReduceKernel k;
-    k.fields = 2;
-    k.field_bytes[0] = k.field_bytes[1] = sizeof(T);
-    k.empty = &empty;
-    k.rows = &rows;
-    k.columns = &columns;
-    k.merge = &merge;
-    k.finish = &finish;
-    return k;
-  }
+  static constexpr ReduceKernel kernel() { return kernel_table<LogSumExpKernel>(sizeof(T), sizeof(T)); }
+};
+struct LogSumExpFamily {
+  template <class T>
+  using Kernel = LogSumExpKernel<T>;
 };
 
 }  // namespace
 
-const ReduceKernel* logsumexp_kernel(CType type) {
-  static constexpr ReduceKernel kF32 = LogSumExpKernel<float>::kernel(), kF64 = LogSumExpKernel<double>::kernel();
-  return type == CType::F32 ? &kF32 : type == CType::F64 ? &kF64 : nullptr;
-}
+const ReduceKernel* logsumexp_kernel(CType type) { return kernel_among<LogSumExpFamily, float, double>(type); }
 
 }  // namespace HWY_NAMESPACE
 }  // namespace facula::cpu

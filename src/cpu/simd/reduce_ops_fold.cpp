@@ -89,16 +89,7 @@ struct FoldKernel {
     }
   }
 
-  static constexpr ReduceKernel kernel() {
-    ReduceKernel k;
-    k.fields = 1;
-    k.field_bytes[0] = sizeof(T);
-    k.empty = &empty;
-    k.rows = &rows;
-    k.columns = &columns;
-    k.merge = &merge;
-    return k;
-  }
+  static constexpr ReduceKernel kernel() { return kernel_table<FoldKernel>(sizeof(T)); }
 };
 
 // Sums of complex numbers are sums of floats with every second one apart.
@@ -196,18 +187,13 @@ struct BFloatKernel : FoldKernel<Fold, float> {
 };
 
 template <class Fold>
+struct FoldFamily {
+  template <class T>
+  using Kernel = FoldKernel<Fold, T>;
+};
+template <class Fold>
 const ReduceKernel* ordered(CType type) {
-  static constexpr ReduceKernel kF32 = FoldKernel<Fold, float>::kernel(), kF64 = FoldKernel<Fold, double>::kernel(),
-                                kI32 = FoldKernel<Fold, int32_t>::kernel(), kI64 = FoldKernel<Fold, int64_t>::kernel(),
-                                kU64 = FoldKernel<Fold, uint64_t>::kernel();
-  switch (type) {
-    case CType::F32: return &kF32;
-    case CType::F64: return &kF64;
-    case CType::I32: return &kI32;
-    case CType::I64: return &kI64;
-    case CType::U64: return &kU64;
-    default: return nullptr;
-  }
+  return kernel_among<FoldFamily<Fold>, float, double, int32_t, int64_t, uint64_t>(type);
 }
 
 }  // namespace

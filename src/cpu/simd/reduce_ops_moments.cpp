@@ -158,24 +158,17 @@ struct MomentsKernel {
   }
 
   static constexpr ReduceKernel kernel() {
-    ReduceKernel k;
-    k.fields = 3;
-    for (uint8_t& bytes : k.field_bytes) bytes = sizeof(double);
-    k.empty = &empty;
-    k.rows = &rows;
-    k.columns = &columns;
-    k.merge = &merge;
-    k.finish = &finish;
-    return k;
+    return kernel_table<MomentsKernel>(sizeof(double), sizeof(double), sizeof(double));
   }
+};
+struct MomentsFamily {
+  template <class T>
+  using Kernel = MomentsKernel<T>;
 };
 
 }  // namespace
 
-const ReduceKernel* moments_kernel(CType type) {
-  static constexpr ReduceKernel kF32 = MomentsKernel<float>::kernel(), kF64 = MomentsKernel<double>::kernel();
-  return type == CType::F32 ? &kF32 : type == CType::F64 ? &kF64 : nullptr;
-}
+const ReduceKernel* moments_kernel(CType type) { return kernel_among<MomentsFamily, float, double>(type); }
 
 }  // namespace HWY_NAMESPACE
 }  // namespace facula::cpu

@@ -150,37 +150,23 @@ struct PositionKernel {
   }
 
   static constexpr ReduceKernel kernel(bool with_value) {
-    ReduceKernel k;
-    k.fields = 2;
-    k.field_bytes[0] = sizeof(T);
-    k.field_bytes[1] = sizeof(int64_t);
+    ReduceKernel k = kernel_table<PositionKernel>(sizeof(T), sizeof(int64_t));
     k.result_field[0] = with_value ? 0 : 1;
     k.result_field[1] = 1;
-    k.empty = &empty;
-    k.rows = &rows;
-    k.columns = &columns;
-    k.merge = &merge;
     return k;
   }
 };
 
 template <class Fold, bool with_value>
+struct PositionFamily {
+  template <class T>
+  struct Kernel {
+    static constexpr ReduceKernel kernel() { return PositionKernel<Fold, T>::kernel(with_value); }
+  };
+};
+template <class Fold, bool with_value>
 const ReduceKernel* positions(CType type) {
-  static constexpr ReduceKernel kF32 = PositionKernel<Fold, float>::kernel(with_value),
-                                kF64 = PositionKernel<Fold, double>::kernel(with_value),
-                                kI32 = PositionKernel<Fold, int32_t>::kernel(with_value),
-                                kI64 = PositionKernel<Fold, int64_t>::kernel(with_value),
-                                kU64 = PositionKernel<Fold, uint64_t>::kernel(with_value),
-                                kB8 = PositionKernel<Fold, uint8_t>::kernel(with_value);
-  switch (type) {
-    case CType::F32: return &kF32;
-    case CType::F64: return &kF64;
-    case CType::I32: return &kI32;
-    case CType::I64: return &kI64;
-    case CType::U64: return &kU64;
-    case CType::B8: return &kB8;
-    default: return nullptr;
-  }
+  return kernel_among<PositionFamily<Fold, with_value>, float, double, int32_t, int64_t, uint64_t, uint8_t>(type);
 }
 
 }  // namespace

@@ -41,6 +41,10 @@ HWY_INLINE Complex<Lane<T>> load_lane(const Complex<T>* p) {
   return load_complex(reinterpret_cast<const T*>(p));
 }
 template <class T>
+HWY_INLINE Lane<T> repeat_lane(const T* p) {
+  return {hn::Set(Tag<T>(), *p)};
+}
+template <class T>
 HWY_INLINE void store_lane(Lane<T> x, T* p) {
   store(x, p);
 }
@@ -72,23 +76,22 @@ void simd_tile(const void* a, const void* b, const void* c, void* out, size_t n)
   const E* pb = static_cast<const E*>(kArity > 1 ? b : a);
   const E* pc = static_cast<const E*>(kArity > 2 ? c : a);
   Out* po = static_cast<Out*>(out);
-  HWY_ALIGN E repeated[kConstant ? kSize : 1];
-  if constexpr (kConstant)
-    for (E& e : repeated) e = *pb;
+  L constant;
+  if constexpr (kConstant) constant = repeat_lane(pb);
   size_t i = 0;
   if constexpr (kLight && !lane_traits<L>::kComplex) {
     for (; i + 4 * kSize <= n; i += 4 * kSize) {
       L x[4], y[4], z[4];
       for (size_t u = 0; u < 4; ++u) {
         x[u] = load_lane(pa + i + u * kSize);
-        y[u] = kArity > 1 ? load_lane(kConstant ? repeated : pb + i + u * kSize) : x[u];
+        y[u] = kArity > 1 ? (kConstant ? constant : load_lane(pb + i + u * kSize)) : x[u];
         z[u] = kArity > 2 ? load_lane(pc + i + u * kSize) : x[u];
       }
       for (size_t u = 0; u < 4; ++u) store_lane(call<Op, kArity>(x[u], y[u], z[u]), po + i + u * kSize);
     }
   }
   for (; i + kSize <= n; i += kSize) {
-    const L x = load_lane(pa + i), y = kArity > 1 ? load_lane(kConstant ? repeated : pb + i) : x,
+    const L x = load_lane(pa + i), y = kArity > 1 ? (kConstant ? constant : load_lane(pb + i)) : x,
             z = kArity > 2 ? load_lane(pc + i) : x;
     store_lane(call<Op, kArity>(x, y, z), po + i);
   }
@@ -98,10 +101,60 @@ void simd_tile(const void* a, const void* b, const void* c, void* out, size_t n)
     HWY_ALIGN E ta[kSize] = {}, tb[kSize] = {}, tc[kSize] = {};
     HWY_ALIGN Out result[kSize];
     memcpy(ta, pa + i, left * sizeof(E));
-    if (kArity > 1) memcpy(tb, kConstant ? repeated : pb + i, left * sizeof(E));
+    if constexpr (kConstant) store_lane(constant, tb);
+    else if (kArity > 1) memcpy(tb, pb + i, left * sizeof(E));
     if (kArity > 2) memcpy(tc, pc + i, left * sizeof(E));
     simd_tile<Op, E, kArity, false>(ta, tb, tc, result, kSize);
     memcpy(po + i, result, left * sizeof(Out));
+  }
+}
+
+// Bfloat16 as memory holds it. A vector of 32-bit words has the even elements in its low halves and the odd ones in its
+// high halves, where a float has the bits of its bfloat16: neither way needs a shuffle.
+struct PairsOfBFloat16 {
+  Lane<float> even, odd;
+};
+HWY_INLINE PairsOfBFloat16 load_pairs(const uint16_t* p) {
+  const Tag<uint32_t> d;
+  const auto words = hn::BitCast(d, hn::LoadU(Tag<uint16_t>(), p));
+  return {{hn::BitCast(Tag<float>(), hn::ShiftLeft<16>(words))},
+          {hn::BitCast(Tag<float>(), hn::And(words, hn::Set(d, 0xffff0000u)))}};
+}
+// The upper half of each word is x to nearest even; NaN stays one.
+HWY_INLINE Vec<uint32_t> rounded_upper_half(Lane<float> x) {
+  const Tag<uint32_t> d;
+  const auto bits = hn::BitCast(d, x.v);
+  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(d, 1u));
+  const auto rounded = hn::Add(hn::Add(bits, hn::Set(d, 0x7fffu)), odd);
+  const auto number = hn::RebindMask(d, hn::Eq(x.v, x.v));
+  return hn::IfThenElse(number, rounded, hn::Or(bits, hn::Set(d, 0x400000u)));
+}
+HWY_INLINE void store_pairs(PairsOfBFloat16 x, uint16_t* p) {
+  const Tag<uint32_t> d;
+  const auto low = hn::ShiftRight<16>(rounded_upper_half(x.even));
+  const auto high = hn::And(rounded_upper_half(x.odd), hn::Set(d, 0xffff0000u));
+  hn::StoreU(hn::BitCast(Tag<uint16_t>(), hn::Or(low, high)), Tag<uint16_t>(), p);
+}
+
+// A formula over float whose inputs and output are bfloat16.
+template <class Op, int kArity>
+void bfloat16_tile(const void* a, const void* b, const void* c, void* out, size_t n) {
+  constexpr size_t kSize = 2 * Lane<float>::kSize;
+  const auto* pa = static_cast<const uint16_t*>(a);
+  const auto* pb = static_cast<const uint16_t*>(kArity > 1 ? b : a);
+  auto* po = static_cast<uint16_t*>(out);
+  size_t i = 0;
+  for (; i + kSize <= n; i += kSize) {
+    const PairsOfBFloat16 x = load_pairs(pa + i), y = kArity > 1 ? load_pairs(pb + i) : x;
+    store_pairs({call<Op, kArity>(x.even, y.even, x.even), call<Op, kArity>(x.odd, y.odd, x.odd)}, po + i);
+  }
+  if (i < n) {
+    const size_t bytes = (n - i) * sizeof(uint16_t);
+    HWY_ALIGN uint16_t ta[kSize] = {}, tb[kSize] = {}, result[kSize];
+    memcpy(ta, pa + i, bytes);
+    memcpy(tb, pb + i, bytes);
+    bfloat16_tile<Op, kArity>(ta, tb, nullptr, result, kSize);
+    memcpy(po + i, result, bytes);
   }
 }
 
@@ -157,6 +210,15 @@ constexpr cpu::TileFn choose_constant_tile() {
   else return nullptr;
 }
 
+// Where conversions would cost more than the formula.
+template <class Op, int kArity, ResultKind kResult, bool kLight>
+constexpr cpu::TileFn choose_bfloat16_tile() {
+  constexpr bool kFloatResult = kResult == ResultKind::Same || kResult == ResultKind::RealOf;
+  if constexpr (kLight && kArity <= 2 && kFloatResult && !requires { Op::kScalarOnly; })
+    return &bfloat16_tile<Op, kArity>;
+  else return nullptr;
+}
+
 template <class Op, ScalarOp kOp, uint8_t kTypes>
 void add_op(cpu::TileTable& table) {
   constexpr ScalarOpInfo kInfo = info(kOp);
@@ -169,6 +231,8 @@ void add_op(cpu::TileTable& table) {
     constants[static_cast<size_t>(CType::F32)] = choose_constant_tile<Op, float, kInfo.arity, kInfo.result, kLight>();
   if constexpr (kHere & ctype_bit(CType::F64))
     constants[static_cast<size_t>(CType::F64)] = choose_constant_tile<Op, double, kInfo.arity, kInfo.result, kLight>();
+  if constexpr (kHere & ctype_bit(CType::F32))
+    table.fn_bfloat16[static_cast<size_t>(kOp)] = choose_bfloat16_tile<Op, kInfo.arity, kInfo.result, kLight>();
   if constexpr (kHere & ctype_bit(CType::F32))
     slot(CType::F32) = choose_tile<Op, float, kInfo.arity, kInfo.result, kLight>();
   if constexpr (kHere & ctype_bit(CType::F64))

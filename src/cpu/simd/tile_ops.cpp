@@ -58,6 +58,8 @@ TileFn tile_fn_constant(ScalarOp op, CType type) {
   return best_table().fn_constant[static_cast<size_t>(op)][static_cast<size_t>(type)];
 }
 
+TileFn tile_fn_bfloat16(ScalarOp op) { return best_table().fn_bfloat16[static_cast<size_t>(op)]; }
+
 void fill_tile(CType type, const void* value, void* out, size_t n) {
   switch (size_of(type)) {
     case 1: return fill_with<uint8_t>(value, out, n);
@@ -87,6 +89,10 @@ const char* target_name(int64_t target) { return hwy::TargetName(target); }
 TileFn tile_fn_for_target(int64_t target, ScalarOp op, CType type) {
   const TileTable table = make_table(target);
   return table.fn[static_cast<size_t>(op)][static_cast<size_t>(type)];
+}
+
+TileFn tile_fn_bfloat16_for_target(int64_t target, ScalarOp op) {
+  return make_table(target).fn_bfloat16[static_cast<size_t>(op)];
 }
 
 }  // namespace facula::cpu

@@ -22,6 +22,9 @@ TileFn tile_fn(ScalarOp op, CType type);
 // The same for a binary operation whose second input is a single element: x - mean over a row, for one. Null for most.
 TileFn tile_fn_constant(ScalarOp op, CType type);
 
+// The operation on float with inputs and output that are bfloat16 in memory. Null for operations beside which conversions are cheap.
+TileFn tile_fn_bfloat16(ScalarOp op);
+
 // Sets n elements at `out` to the one element at `value`.
 void fill_tile(CType type, const void* value, void* out, size_t n);
 
@@ -36,5 +39,6 @@ uint64_t division_faults();
 std::vector<int64_t> available_targets();
 const char* target_name(int64_t target);
 TileFn tile_fn_for_target(int64_t target, ScalarOp op, CType type);
+TileFn tile_fn_bfloat16_for_target(int64_t target, ScalarOp op);
 
 }  // namespace facula::cpu

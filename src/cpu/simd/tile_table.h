@@ -8,6 +8,7 @@ namespace facula::cpu {
 struct TileTable {
   TileFn fn[kScalarOpCount][kCTypeCount] = {};
   TileFn fn_constant[kScalarOpCount][kCTypeCount] = {};  // binary operations whose second input is one element
+  TileFn fn_bfloat16[kScalarOpCount] = {};               // float operations on bfloat16 in memory
 };
 
 // Each puts its group of operations, compiled for `target` (a HWY_* bit), into the table.

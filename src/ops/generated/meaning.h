@@ -260,6 +260,7 @@ Tensor to(const Tensor& self, Device device, ScalarType dtype, bool non_blocking
 Tensor to(const Tensor& self, ScalarType dtype, bool non_blocking, bool copy, std::optional<MemoryFormat> memory_format);
 Tensor to(const Tensor& self, const Tensor& other, bool non_blocking, bool copy, std::optional<MemoryFormat> memory_format);
 Tensor type_as(const Tensor& self, const Tensor& other);
+Tensor _to_copy(const Tensor& self, const TensorOptions& options, bool non_blocking, std::optional<MemoryFormat> memory_format);
 Tensor cat(TensorList tensors, int64_t dim);
 Tensor stack(TensorList tensors, int64_t dim);
 Tensor hstack(TensorList tensors);
@@ -306,6 +307,7 @@ Tensor histc(const Tensor& self, int64_t bins, const Scalar& min, const Scalar& 
 
 // unary
 Tensor round(const Tensor& self, int64_t decimals, const Out& out);
+Tensor polygamma(int64_t n, const Tensor& self, const Out& out);
 Tensor logit(const Tensor& self, std::optional<double> eps, const Out& out);
 Tensor gelu(const Tensor& self, std::string_view approximate, const Out& out);
 Tensor elu(const Tensor& self, const Scalar& alpha, const Scalar& scale, const Scalar& input_scale, const Out& out);

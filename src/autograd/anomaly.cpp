@@ -1,0 +1,135 @@
+// Finding the caller of an op in the stack, and the first NaN of a backward pass.
+#include "autograd/anomaly.h"
+
+#include <facula/autograd/modes.h>
+#include <facula/facula.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cxxabi.h>
+#include <dlfcn.h>
+#include <execinfo.h>
+#include <type_traits>
+#include <typeinfo>
+
+namespace facula::autograd {
+
+namespace {
+
+thread_local const TapeNode* running = nullptr;
+
+std::string readable(const char* symbol) {
+  int status = 0;
+  char* plain = abi::__cxa_demangle(symbol, nullptr, nullptr, &status);
+  std::string text = status == 0 && plain ? plain : symbol;
+  std::free(plain);
+  return text;
+}
+
+// File and line from the program's debug information, by the binutils tool where it is installed; empty otherwise.
+std::string source_line(const char* file, uintptr_t offset) {
+  const std::string path(file);
+  if (path.find('\'') != std::string::npos) return {};
+  char command[4200];
+  const int length = std::snprintf(command, sizeof(command), "addr2line -e '%s' 0x%zx 2>/dev/null", file, offset);
+  if (length < 0 || static_cast<size_t>(length) >= sizeof(command)) return {};
+  FILE* pipe = popen(command, "r");
+  if (!pipe) return {};
+  char line[1024] = {};
+  const bool read = std::fgets(line, sizeof(line), pipe) != nullptr;
+  pclose(pipe);
+  std::string text = read ? line : "";
+  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
+  return text.empty() || text[0] == '?' ? std::string() : text;
+}
+
+// The first caller outside of the library: function, and file and line when known.
+std::string place_text(const std::vector<void*>& frames) {
+  Dl_info own{};
+  dladdr(reinterpret_cast<void*>(&remember_place), &own);
+  for (void* frame : frames) {
+    Dl_info info{};
+    if (!dladdr(frame, &info) || info.dli_fbase == own.dli_fbase || !info.dli_fname) continue;
+    // The return address is one past the call.
+    const auto offset = reinterpret_cast<uintptr_t>(frame) - reinterpret_cast<uintptr_t>(info.dli_fbase) - 1;
+    const std::string place =
+        info.dli_sname ? readable(info.dli_sname) : str("an unnamed function of ", info.dli_fname);
+    const std::string line = source_line(info.dli_fname, offset);
+    return line.empty() ? str(place, " (", info.dli_fname, ")") : str(place, " at ", line);
+  }
+  return "inside the library";
+}
+
+std::string recorded_at(const TapeNode& node) {
+  const NodeExtras* extras = node.extras_if_any();
+  if (!extras || extras->called_from.empty()) return "not known; switch anomaly mode on before the forward pass";
+  return place_text(extras->called_from) + extras->called_in;
+}
+
+// `e` again, of its own type, with more text.
+[[noreturn]] void throw_again(const Error& e, const std::string& text) {
+  const auto if_it_is = [&]<class E>(std::type_identity<E>) {
+    if (typeid(e) == typeid(E)) throw E(text);
+  };
+  if_it_is(std::type_identity<ShapeError>());
+  if_it_is(std::type_identity<DTypeError>());
+  if_it_is(std::type_identity<DeviceError>());
+  if_it_is(std::type_identity<IndexError>());
+  if_it_is(std::type_identity<ValueError>());
+  if_it_is(std::type_identity<OutOfMemoryError>());
+  if_it_is(std::type_identity<NotSupportedError>());
+  if_it_is(std::type_identity<FormatError>());
+  if_it_is(std::type_identity<InternalError>());
+  throw Error(text);
+}
+
+class RunningNode {
+ public:
+  explicit RunningNode(const TapeNode* node) : before_(running) { running = node; }
+  ~RunningNode() { running = before_; }
+  RunningNode(const RunningNode&) = delete;
+  RunningNode& operator=(const RunningNode&) = delete;
+
+ private:
+  const TapeNode* before_;
+};
+
+bool has_nan(const Tensor& t) { return t.defined() && t.numel() > 0 && !t.is_meta() && t.isnan().any().item<bool>(); }
+
+void check_nan(const TapeNode& node, ArrayRef<Tensor> incoming, ArrayRef<Tensor> gradients) {
+  if (!AnomalyMode::should_check_nan()) return;
+  const NoGradGuard quiet;
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    if (!has_nan(gradients[i])) continue;
+    const bool came_in = std::any_of(incoming.begin(), incoming.end(), has_nan);
+    throw Error(str("Function '", node.name(), "' returned nan values in its ", i, "th output",
+                    came_in ? " (nan came in as well)" : " (the first nan of this backward pass)",
+                    ". Forward call: ", recorded_at(node)));
+  }
+}
+
+}  // namespace
+
+void remember_place(TapeNode& node) {
+  if (!AnomalyMode::is_enabled()) return;
+  NodeExtras& extras = node.extras();
+  void* frames[64];
+  const int count = backtrace(frames, 64);
+  extras.called_from.assign(frames, frames + count);
+  if (running) extras.called_in = str(", in the backward pass of ", running->name());
+}
+
+void run_watched(TapeNode& node, ArrayRef<Tensor> incoming, Tensor* gradients) {
+  {
+    const RunningNode now(&node);
+    try {
+      node.run(incoming, gradients);
+    } catch (const Error& e) {
+      throw_again(e, str(e.msg(), ". Forward call: ", recorded_at(node)));
+    }
+  }
+  check_nan(node, incoming, ArrayRef<Tensor>(gradients, node.edges.size()));
+}
+
+}  // namespace facula::autograd

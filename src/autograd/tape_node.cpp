@@ -1,0 +1,149 @@
+// Nodes: order of creation, hooks, and an end without recursion. The accumulator of leaves is here too.
+#include "autograd/tape_node.h"
+
+#include "autograd/call.h"
+#include "core/shape.h"
+
+#include <facula/autograd/modes.h>
+#include <facula/facula.h>
+
+#include <algorithm>
+
+namespace facula::autograd {
+
+constinit thread_local TapeNode::Selection TapeNode::selection;
+
+namespace {
+
+std::atomic<uint64_t> next_sequence{0};
+thread_local std::vector<TapeNode*>* doomed = nullptr;
+
+// Removes the entry with this id; false when it is gone already.
+template <class List>
+bool erase_id(List& list, uint64_t id) {
+  const auto found = std::find_if(list.begin(), list.end(), [&](const auto& each) { return each.id == id; });
+  if (found == list.end()) return false;
+  list.erase(found);
+  return true;
+}
+
+}  // namespace
+
+TapeNode::TapeNode() : sequence(next_sequence.fetch_add(1, std::memory_order_relaxed)) {}
+
+TapeNode::~TapeNode() {
+  if (extras_) extras_->alive->store(false);
+}
+
+void TapeNode::destroy() noexcept {
+  // A chain of nodes would end in as many nested destructors; the outermost one takes them in turn instead.
+  if (doomed) {
+    doomed->push_back(this);
+    return;
+  }
+  std::vector<TapeNode*> waiting;
+  doomed = &waiting;
+  delete this;
+  while (!waiting.empty()) {
+    TapeNode* next = waiting.back();
+    waiting.pop_back();
+    delete next;
+  }
+  doomed = nullptr;
+}
+
+void HookHandle::remove() {
+  FACULA_CHECK(remove_, ValueError,
+               "HookHandle::remove: this handle holds no hook; keep the one that registering gave");
+  FACULA_CHECK(remove_(), ValueError, "HookHandle::remove: this hook has been removed already; remove each hook once");
+}
+
+uint32_t Node::num_inputs() const { return static_cast<uint32_t>(static_cast<const TapeNode*>(this)->outputs.size()); }
+uint32_t Node::num_outputs() const { return static_cast<uint32_t>(static_cast<const TapeNode*>(this)->edges.size()); }
+Edge Node::next_edge(size_t index) const {
+  const auto* node = static_cast<const TapeNode*>(this);
+  FACULA_CHECK(index < node->edges.size(), IndexError, "next_edge: ", name(), " has ", node->edges.size(),
+               " edges, index ", index, " is none of them");
+  return node->edges[index];
+}
+edge_list Node::next_edges() const {
+  const auto* node = static_cast<const TapeNode*>(this);
+  return edge_list(node->edges.begin(), node->edges.end());
+}
+uint64_t Node::sequence_nr() const { return static_cast<const TapeNode*>(this)->sequence; }
+uint64_t Node::topological_nr() const { return static_cast<const TapeNode*>(this)->topological; }
+
+HookHandle Node::add_pre_hook(std::function<variable_list(const variable_list&)> hook) {
+  auto* node = static_cast<TapeNode*>(this);
+  NodeExtras& extras = node->extras();
+  const uint64_t id = extras.next_id++;
+  extras.pre.push_back({id, std::move(hook)});
+  return HookHandle([node, id, alive = extras.alive] { return !*alive || erase_id(node->extras().pre, id); });
+}
+HookHandle Node::add_post_hook(std::function<variable_list(const variable_list&, const variable_list&)> hook) {
+  auto* node = static_cast<TapeNode*>(this);
+  NodeExtras& extras = node->extras();
+  const uint64_t id = extras.next_id++;
+  extras.post.push_back({id, std::move(hook)});
+  return HookHandle([node, id, alive = extras.alive] { return !*alive || erase_id(node->extras().post, id); });
+}
+
+variable_list Node::operator()(variable_list&& grads) {
+  auto* node = static_cast<TapeNode*>(this);
+  grads.resize(node->outputs.size());
+  variable_list out(node->edges.size());
+  node->run(grads, out.data());
+  return out;
+}
+
+AccumulateGrad::AccumulateGrad(TensorImpl& leaf, intrusive_ptr<GradSlot> slot)
+    : slot_(std::move(slot)),
+      strides_(leaf.strides),
+      dense_(leaf.contiguous || is_non_overlapping_and_dense(leaf.sizes, leaf.strides)),
+      leaf_(&leaf) {
+  add_output(leaf);
+}
+
+void AccumulateGrad::forget_leaf() {
+  const std::lock_guard lock(slot_->mutex);
+  leaf_ = nullptr;
+}
+
+void AccumulateGrad::run(ArrayRef<Tensor> grads, Tensor*) {
+  const Tensor& grad = grads[0];
+  if (!grad.defined()) return;
+  Tensor leaf;
+  {
+    const std::lock_guard lock(slot_->mutex);
+    Tensor& held = slot_->grad;
+    if (held.defined()) {
+      if (GradMode::is_enabled()) held = held + grad;
+      else held.add_(grad);
+    } else {
+      // The layout of the gradient is the parameter's, so that optimizers walk both in step.
+      const IntArrayRef strides = leaf_ ? IntArrayRef(leaf_->strides) : IntArrayRef(strides_);
+      const bool dense = leaf_ ? leaf_->contiguous || is_non_overlapping_and_dense(leaf_->sizes, strides) : dense_;
+      const TensorImpl* g = grad.impl();
+      const bool own = grad.use_count() == 1 && g->storage->use_count() == 1 &&
+                       (dense ? IntArrayRef(g->strides) == strides : g->contiguous);
+      if (GradMode::is_enabled()) {
+        held = grad.clone();
+      } else if (own && !(g->tracking & detail::kTracksTangent)) {
+        held = detached_alias(grad);
+      } else if (dense && IntArrayRef(g->strides) != strides) {
+        held = empty_strided(grad.sizes(), strides, grad.options());
+        held.copy_(grad);
+      } else {
+        held = dense ? grad.detach().clone() : grad.detach().contiguous();
+        if (held.impl()->storage.get() == g->storage.get()) held = held.clone();
+      }
+    }
+    if (leaf_ && !post_accumulate.empty()) leaf = Tensor(intrusive_ptr<TensorImpl>::borrow(leaf_));
+  }
+  if (leaf.defined()) {
+    const auto hooks = post_accumulate;
+    for (const PostHook& each : hooks) each.hook(leaf);
+  }
+}
+
+}  // namespace facula::autograd

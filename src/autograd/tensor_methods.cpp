@@ -1,0 +1,225 @@
+// The methods of Tensor that concern gradients.
+#include "autograd/call.h"
+#include "autograd/tensor_tape.h"
+
+#include <facula/autograd/autograd.h>
+#include <facula/facula.h>
+
+#include <algorithm>
+
+namespace facula {
+
+using namespace autograd;
+
+namespace {
+
+void check_defined(const Tensor& t, const char* op) {
+  FACULA_CHECK(t.defined(), ValueError, op, ": this tensor is undefined; assign a tensor to it first");
+}
+
+}  // namespace
+
+bool Tensor::requires_grad() const { return autograd::requires_grad(*this); }
+
+const Tensor& Tensor::set_requires_grad(bool requires_grad) const {
+  check_defined(*this, "requires_grad_");
+  if (requires_grad) {
+    FACULA_CHECK(isDifferentiableType(scalar_type()), DTypeError,
+                 "requires_grad_: only Tensors of floating point and complex dtype can require gradients, this one is ",
+                 facula::toString(scalar_type()), "; convert it with .to(kFloat) first");
+    FACULA_CHECK(
+        !(impl_->tracking & detail::kTracksInference) || InferenceMode::is_enabled(), Error,
+        "requires_grad_: Setting requires_grad=True on inference tensor outside InferenceMode is not allowed; make "
+        "a clone first");
+    if (grad_fn_of(*this)) return *this;
+    Tape& tape = ensure_tape(*this);
+    if (!tape.slot) tape.slot = intrusive_ptr<GradSlot>::adopt(new GradSlot());
+    if (!tape.accumulator)
+      tape.accumulator = intrusive_ptr<AccumulateGrad>::adopt(new AccumulateGrad(*impl_, tape.slot));
+    tape.requires_grad = true;
+    impl_->tracking |= detail::kTracksGrad;
+    return *this;
+  }
+  if (!autograd::requires_grad(*this)) return *this;
+  FACULA_CHECK(
+      is_leaf(), Error,
+      "requires_grad_: you can only change requires_grad flags of leaf variables. To use a computed variable in "
+      "a subgraph that doesn't require differentiation use detach()");
+  tape_of(*this)->requires_grad = false;
+  impl_->tracking &= static_cast<uint8_t>(~detail::kTracksGrad);
+  return *this;
+}
+
+bool Tensor::is_leaf() const {
+  check_defined(*this, "is_leaf");
+  return !grad_fn_of(*this);
+}
+
+intrusive_ptr<Node> Tensor::grad_fn() const {
+  check_defined(*this, "grad_fn");
+  return intrusive_ptr<Node>::borrow(grad_fn_of(*this).get());
+}
+
+int64_t Tensor::output_nr() const {
+  check_defined(*this, "output_nr");
+  const intrusive_ptr<TapeNode> made = grad_fn_of(*this);
+  return made ? tape_of(*this)->output_nr : 0;
+}
+
+Tensor Tensor::grad() const {
+  check_defined(*this, "grad");
+  const Tape* tape = tape_of(*this);
+  if (!tape || !tape->slot) return {};
+  const std::lock_guard lock(tape->slot->mutex);
+  return tape->slot->grad;
+}
+
+Tensor& Tensor::mutable_grad() const {
+  check_defined(*this, "mutable_grad");
+  return ensure_slot(*this).grad;
+}
+
+void Tensor::set_grad(const Tensor& grad) const {
+  check_defined(*this, "set_grad");
+  if (grad.defined()) {
+    FACULA_CHECK(grad.sizes() == sizes(), ShapeError,
+                 "set_grad: assigned grad has data of a different size: ", to_text(grad.sizes()), " for a tensor of ",
+                 to_text(sizes()), "; they must be the same");
+    FACULA_CHECK(grad.scalar_type() == scalar_type(), DTypeError, "set_grad: assigned grad has ",
+                 facula::toString(grad.scalar_type()), " for a tensor of ", facula::toString(scalar_type()),
+                 "; convert it with .to(...)");
+    FACULA_CHECK(grad.device() == device(), DeviceError, "set_grad: assigned grad is on ", grad.device().str(),
+                 " for a tensor on ", device().str(), "; move it with .to(device)");
+  }
+  GradSlot& slot = ensure_slot(*this);
+  const std::lock_guard lock(slot.mutex);
+  slot.grad = grad;
+}
+
+void Tensor::retain_grad() const {
+  check_defined(*this, "retain_grad");
+  FACULA_CHECK(autograd::requires_grad(*this), Error,
+               "retain_grad: can't retain_grad on Tensor that has requires_grad=False; set requires_grad on what it is "
+               "computed from");
+  const intrusive_ptr<TapeNode> made = grad_fn_of(*this);
+  Tape& tape = ensure_tape(*this);
+  if (!made || tape.retains_grad) return;
+  ensure_slot(*this);
+  made->extras().retained.push_back({tape.output_nr, tape.slot});
+  tape.retains_grad = true;
+}
+
+bool Tensor::retains_grad() const {
+  check_defined(*this, "retains_grad");
+  const Tape* tape = tape_of(*this);
+  return tape && tape->retains_grad;
+}
+
+void Tensor::backward(const Tensor& gradient, std::optional<bool> retain_graph, bool create_graph,
+                      std::optional<TensorList> inputs) const {
+  check_defined(*this, "backward");
+  variable_list grads;
+  if (gradient.defined()) grads.push_back(gradient);
+  autograd::backward({*this}, grads, retain_graph, create_graph, inputs ? inputs->vec() : variable_list());
+}
+
+HookHandle Tensor::register_hook(std::function<Tensor(const Tensor&)> hook) const {
+  check_defined(*this, "register_hook");
+  FACULA_CHECK(
+      autograd::requires_grad(*this), Error,
+      "register_hook: cannot register a hook on a variable that doesn't require gradient; call requires_grad_() "
+      "first");
+  FACULA_CHECK(hook, ValueError, "register_hook: the hook is empty; give a function");
+  const Edge edge = gradient_edge(*this);
+  TapeNode* node = tape_node(edge.function);
+  NodeExtras& extras = node->extras();
+  const uint64_t id = extras.next_id++;
+  extras.on_output.push_back({id, edge.input_nr, std::move(hook)});
+  return HookHandle([node, id, alive = extras.alive] {
+    if (!*alive) return true;
+    auto& list = node->extras().on_output;
+    return std::erase_if(list, [&](const auto& each) { return each.id == id; }) > 0;
+  });
+}
+
+HookHandle Tensor::register_hook(std::function<void(const Tensor&)> hook) const {
+  FACULA_CHECK(hook, ValueError, "register_hook: the hook is empty; give a function");
+  return register_hook(std::function<Tensor(const Tensor&)>([look = std::move(hook)](const Tensor& grad) {
+    look(grad);
+    return Tensor();
+  }));
+}
+
+void Tensor::remove_hook(HookHandle& hook) const { hook.remove(); }
+
+HookHandle Tensor::register_post_accumulate_grad_hook(std::function<void(const Tensor&)> hook) const {
+  check_defined(*this, "register_post_accumulate_grad_hook");
+  FACULA_CHECK(
+      autograd::requires_grad(*this) && is_leaf(), Error,
+      "register_post_accumulate_grad_hook: post accumulate grad hooks cannot be registered on non-leaf tensors or "
+      "on tensors that don't require gradient; use register_hook for results of ops");
+  FACULA_CHECK(hook, ValueError, "register_post_accumulate_grad_hook: the hook is empty; give a function");
+  AccumulateGrad* node = tape_of(*this)->accumulator.get();
+  NodeExtras& extras = node->extras();
+  const uint64_t id = extras.next_id++;
+  node->post_accumulate.push_back({id, std::move(hook)});
+  return HookHandle([node, id, alive = extras.alive] {
+    return !*alive || std::erase_if(node->post_accumulate, [&](const auto& each) { return each.id == id; }) > 0;
+  });
+}
+
+Tensor Tensor::detach() const {
+  check_defined(*this, "detach");
+  Tensor alias = detached_alias(*this);
+  if (alias.impl()->tracking & detail::kTracksBatch) {
+    BatchInfo& batch = *tape_of(alias)->batch;
+    batch.value = batch.value.detach();
+  }
+  return alias;
+}
+
+Tensor& Tensor::detach_() const {
+  check_defined(*this, "detach_");
+  FACULA_CHECK(!impl_->base || !autograd::requires_grad(*this), Error,
+               "detach_: Can't detach views in-place. Use detach() instead");
+  if (Tape* tape = tape_of(*this)) {
+    tape->grad_fn.reset();
+    tape->output_nr = 0;
+    tape->requires_grad = false;
+    tape->tangents.reset();
+    impl_->tracking &= static_cast<uint8_t>(~(detail::kTracksGrad | detail::kTracksTangent));
+  }
+  return const_cast<Tensor&>(*this);
+}
+
+void Tensor::set_data(const Tensor& source) const {
+  check_defined(*this, "set_data");
+  check_defined(source, "set_data");
+  FACULA_CHECK(source.scalar_type() == scalar_type() && source.device() == device(), DTypeError,
+               "set_data: the new data is ", facula::toString(source.scalar_type()), " on ", source.device().str(),
+               ", the tensor is ", facula::toString(scalar_type()), " on ", device().str(),
+               "; convert it first with .to(...)");
+  TensorImpl* from = source.impl();
+  impl_->storage = from->storage;
+  impl_->set_geometry(DimVector(from->sizes), DimVector(from->strides), from->storage_offset);
+  // Gradients have the shape of the data.
+  if (Tape* tape = tape_of(*this); tape && tape->accumulator) tape->accumulator->outputs[0].sizes = impl_->sizes;
+}
+
+bool Tensor::is_view() const {
+  check_defined(*this, "is_view");
+  return static_cast<bool>(impl_->base);
+}
+
+Tensor Tensor::_base() const {
+  check_defined(*this, "_base");
+  FACULA_CHECK(impl_->base, ValueError, "_base: Can't get base of non-view Tensor; ask is_view() first");
+  return Tensor(impl_->base);
+}
+
+bool Tensor::is_inference() const {
+  check_defined(*this, "is_inference");
+  return (impl_->tracking & detail::kTracksInference) != 0;
+}
+
+}  // namespace facula

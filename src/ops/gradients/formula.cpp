@@ -1,0 +1,84 @@
+// Running formulas as programs.
+#include "ops/gradients/formula.h"
+
+#include "core/shape.h"
+#include "cpu/executor.h"
+#include "ops/out.h"
+#include "program/compute_type.h"
+
+#include <mutex>
+
+namespace facula::detail {
+
+namespace {
+
+struct Compiled {
+  CpuProgram program;
+  std::vector<double> constants;
+  CType type;
+};
+
+constexpr size_t kMaxTensors = 6, kMaxParams = 32;
+
+}  // namespace
+
+bool formula_fuses(std::span<const Tensor* const> tensors) {
+  const TensorImpl* first = tensors[0]->impl();
+  if (!isDifferentiableType(first->dtype) || isComplexType(first->dtype) || first->device.is_meta()) return false;
+  uint8_t flags = 0;
+  for (const Tensor* t : tensors) {
+    if (t->impl()->dtype != first->dtype || t->impl()->device != first->device) return false;
+    flags |= t->impl()->tracking;
+  }
+  return (flags & thread_modes.mask & static_cast<uint8_t>(~kTracksView)) == 0;
+}
+
+Tensor run_formula(FormulaCache& cache, FormulaBuild build, std::span<const Tensor* const> tensors,
+                   std::span<const double> numbers) {
+  const ScalarType dtype = tensors[0]->scalar_type();
+  std::atomic<const void*>& slot = cache[static_cast<size_t>(dtype)];
+  const auto* compiled = static_cast<const Compiled*>(slot.load(std::memory_order_acquire));
+  if (!compiled) {
+    static std::mutex mutex;
+    const std::lock_guard lock(mutex);
+    compiled = static_cast<const Compiled*>(slot.load(std::memory_order_acquire));
+    if (!compiled) {
+      Lane::Builder builder;
+      builder.type = compute_type(dtype);
+      std::vector<Lane> lanes;
+      for (size_t i = 0; i < tensors.size(); ++i) lanes.emplace_back(&builder, builder.program.load(dtype));
+      for (size_t i = 0; i < numbers.size(); ++i) lanes.emplace_back(&builder, builder.program.param(builder.type));
+      const Lane result = build(lanes);
+      builder.program.store(result.value(), dtype);
+      FACULA_INTERNAL_CHECK(tensors.size() <= kMaxTensors && numbers.size() + builder.constants.size() <= kMaxParams);
+      compiled = new Compiled{CpuProgram(std::move(builder.program)), std::move(builder.constants), builder.type};
+      slot.store(compiled, std::memory_order_release);
+    }
+  }
+  DimVector sizes(sizes_of(*tensors[0]));
+  for (const Tensor* t : tensors.subspan(1))
+    if (IntArrayRef(sizes) != sizes_of(*t)) sizes = broadcast_sizes(sizes, sizes_of(*t), "gradient");
+  // A gradient is laid out as the tensors it is computed from.
+  const TensorImpl* first = tensors[0]->impl();
+  const bool as_first = !first->contiguous && IntArrayRef(first->sizes) == IntArrayRef(sizes) &&
+                        is_non_overlapping_and_dense(first->sizes, first->strides);
+  Tensor result = as_first ? new_tensor_strided(sizes, first->strides, dtype, first->device, "gradient")
+                           : new_tensor(sizes, dtype, first->device, "gradient");
+  if (result.impl()->numel == 0) return result;
+  DimVector strides[kMaxTensors];
+  ArrayArg loads[kMaxTensors];
+  ParamValue params[kMaxParams];
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const TensorImpl* t = tensors[i]->impl();
+    strides[i] = broadcast_strides(t->sizes, t->strides, sizes);
+    loads[i] = {t->data(), strides[i].data()};
+  }
+  size_t count = 0;
+  for (const double number : numbers) params[count++] = param_value(number, compiled->type);
+  for (const double number : compiled->constants) params[count++] = param_value(number, compiled->type);
+  const ArrayArg store{result.impl()->data(), result.impl()->strides.data()};
+  compiled->program.run(sizes, {loads, tensors.size()}, {params, count}, {&store, 1});
+  return result;
+}
+
+}  // namespace facula::detail

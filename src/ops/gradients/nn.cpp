@@ -1,0 +1,179 @@
+// The gradients of softmax, the normalisations and the distances. Those of losses are in losses.cpp.
+#include "ops/generated/gradients.h"
+#include "ops/gradients/formula.h"
+#include "ops/gradients/pieces.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace facula::vjp {
+
+Tensor softmax_self(const Tensor& grad, const Tensor& result, int64_t dim) {
+  const Tensor sum = (grad * result).sum(dim, true);
+  return formula([](auto g, auto y, auto s) { return (g - s) * y; }, grad, result, sum);
+}
+
+Tensor log_softmax_self(const Tensor& grad, const Tensor& result, int64_t dim) {
+  return formula([](auto g, auto y, auto s) { return g - exp(y) * s; }, grad, result, grad.sum(dim, true));
+}
+
+namespace {
+
+// Half types compute in float.
+ScalarType working_dtype(ScalarType t) { return t == kDouble ? kDouble : kFloat; }
+
+DimVector last_dims(size_t count) {
+  DimVector dims;
+  for (size_t d = count; d > 0; --d) dims.push_back(-static_cast<int64_t>(d));
+  return dims;
+}
+
+bool present(const std::optional<Tensor>& t) { return t && t->defined(); }
+
+}  // namespace
+
+// With h = (x - mean) r and r = 1 / sqrt(variance + eps): the incoming gradient times the weight, less its mean and less its part
+// along h, times r.
+std::array<Tensor, 3> layer_norm(std::array<bool, 3> needs, const Tensor& grad, const Tensor& input,
+                                 IntArrayRef normalized_shape, const std::optional<Tensor>& weight,
+                                 const std::optional<Tensor>&, double eps) {
+  std::array<Tensor, 3> result;
+  const ScalarType work = working_dtype(input.scalar_type());
+  const Tensor g = grad.to(work);
+  if (needs[2]) result[2] = g;
+  if (!needs[0] && !needs[1]) return result;
+  const DimVector dims = last_dims(normalized_shape.size());
+  const Tensor x = input.to(work);
+  const auto [variance, mean] = facula::var_mean(x, IntArrayRef(dims), Scalar(0), true);
+  const Tensor r = (variance + eps).rsqrt();
+  const Tensor h = formula([](auto x1, auto m, auto r1) { return (x1 - m) * r1; }, x, mean, r);
+  if (needs[1]) result[1] = g * h;
+  if (needs[0]) {
+    const Tensor weighted = present(weight) ? g * weight->to(work) : g;
+    const Tensor along = (weighted * h).mean(IntArrayRef(dims), true), level = weighted.mean(IntArrayRef(dims), true);
+    result[0] = formula([](auto w, auto h1, auto a, auto m, auto r1) { return (w - m - h1 * a) * r1; }, weighted, h,
+                        along, level, r);
+  }
+  return result;
+}
+
+namespace {
+
+double machine_epsilon(ScalarType t) {
+  switch (t) {
+    case kHalf: return 0x1p-10;
+    case kBFloat16: return 0x1p-7;
+    case kDouble: return std::numeric_limits<double>::epsilon();
+    default: return std::numeric_limits<float>::epsilon();
+  }
+}
+
+}  // namespace
+
+std::array<Tensor, 2> rms_norm(std::array<bool, 2> needs, const Tensor& grad, const Tensor& input,
+                               IntArrayRef normalized_shape, const std::optional<Tensor>& weight,
+                               std::optional<double> eps) {
+  std::array<Tensor, 2> result;
+  const ScalarType work = working_dtype(input.scalar_type());
+  const DimVector dims = last_dims(normalized_shape.size());
+  const Tensor g = grad.to(work), x = input.to(work);
+  const Tensor r =
+      (x.square().mean(IntArrayRef(dims), true) + (eps ? *eps : machine_epsilon(input.scalar_type()))).rsqrt();
+  const Tensor h = x * r;
+  if (needs[1]) result[1] = g * h;
+  if (needs[0]) {
+    const Tensor weighted = present(weight) ? g * weight->to(work) : g;
+    const Tensor along = (weighted * h).mean(IntArrayRef(dims), true);
+    result[0] = formula([](auto w, auto h1, auto a, auto r1) { return (w - h1 * a) * r1; }, weighted, h, along, r);
+  }
+  return result;
+}
+
+// With c = x1 . x2 / (n1 n2): x2 / (n1 n2) - x1 c / n1^2; the second part only where the length is not held at eps.
+std::array<Tensor, 2> cosine_similarity(std::array<bool, 2> needs, const Tensor& grad, const Tensor& x1,
+                                        const Tensor& x2, int64_t dim, double eps) {
+  std::array<Tensor, 2> result;
+  const DimVector sizes = broadcast_sizes(x1.sizes(), x2.sizes(), "cosine_similarity");
+  const ScalarType work = working_dtype(grad.scalar_type());
+  const int64_t d = wrapped(dim, sizes.size());
+  const bool number = sizes.empty();
+  const auto spread = [&](const Tensor& t) {
+    const Tensor all = t.to(work).expand(sizes);
+    return number ? all.unsqueeze(0) : all;
+  };
+  const Tensor a = spread(x1), b = spread(x2), g = grad.to(work).unsqueeze(d);
+  const Tensor dot = (a * b).sum(d, true), length_a = a.norm(2, d, true), length_b = b.norm(2, d, true);
+  const Tensor na = length_a.clamp_min(eps), nb = length_b.clamp_min(eps);
+  const Tensor across = g / (na * nb), cosine = dot / (na * nb);
+  const auto part = [&](const Tensor& x, const Tensor& other, const Tensor& length, const Tensor& n) {
+    const Tensor along = facula::where(length >= eps, g * cosine / (n * n), 0);
+    const Tensor all = formula([](auto x3, auto y, auto c, auto s) { return y * c - x3 * s; }, x, other, across, along);
+    return number ? all.squeeze(0) : all;
+  };
+  if (needs[0]) result[0] = part(a, b, length_a, na);
+  if (needs[1]) result[1] = part(b, a, length_b, nb);
+  return result;
+}
+
+std::array<Tensor, 2> pairwise_distance(std::array<bool, 2> needs, const Tensor& grad, const Tensor& x1,
+                                        const Tensor& x2, double p, double eps, bool keepdim) {
+  std::array<Tensor, 2> result;
+  const ScalarType work = grad.scalar_type();
+  Tensor difference = x1.to(work) - x2.to(work) + eps;
+  const bool number = difference.dim() == 0;
+  if (number) difference = difference.unsqueeze(0);
+  if (difference.size(-1) == 0 || p == 0) return result;
+  const int64_t last = difference.dim() - 1;
+  Tensor d =
+      norm_self(grad, difference, difference.norm(p, last, keepdim && !number), Scalar(p), last, keepdim && !number);
+  if (number) d = d.squeeze(0);
+  if (needs[0]) result[0] = d;
+  if (needs[1]) result[1] = -d;
+  return result;
+}
+
+namespace {
+
+// With w the gradient over the distance: the sum over j of w[i, j] (x[i] - y[j]), by one matrix product.
+Tensor pulled_apart(const Tensor& w, const Tensor& x, const Tensor& y) { return x * w.sum(-1, true) - w.matmul(y); }
+
+// Differences that are made at once hold about so many numbers.
+constexpr int64_t kDifferences = int64_t{1} << 22;
+
+}  // namespace
+
+std::array<Tensor, 2> cdist(std::array<bool, 2> needs, const Tensor& grad, const Tensor& x1, const Tensor& x2, double p,
+                            const Tensor& result) {
+  std::array<Tensor, 2> found;
+  const ScalarType work = grad.scalar_type();
+  const Tensor a = x1.to(work), b = x2.to(work);
+  const int64_t rows = a.size(-2), others = b.size(-2), columns = a.size(-1);
+  if (grad.numel() == 0 || columns == 0 || p == 0) return found;
+  if (p == 2 && (rows > 25 || others > 25)) {
+    const Tensor w =
+        formula([](auto g, auto y) { return where(y == 0.0, 0.0, g / where(y == 0.0, 1.0, y)); }, grad, result);
+    if (needs[0]) found[0] = pulled_apart(w, a, b);
+    if (needs[1]) found[1] = pulled_apart(w.transpose(-2, -1), b, a);
+    return found;
+  }
+  // In stretches of rows, so that the differences of all rows need not exist at once.
+  const int64_t per_row = grad.numel() / rows * columns;
+  const int64_t step = std::max<int64_t>(1, kDifferences / per_row);
+  std::vector<Tensor> of_rows;
+  for (int64_t start = 0; start < rows; start += step) {
+    const int64_t count = std::min(step, rows - start);
+    const Tensor difference = a.narrow(-2, start, count).unsqueeze(-2) - b.unsqueeze(-3);
+    const int64_t last = difference.dim() - 1;
+    const Tensor d =
+        norm_self(grad.narrow(-2, start, count), difference, result.narrow(-2, start, count), Scalar(p), last, false);
+    if (needs[0]) of_rows.push_back(d.sum(-2));
+    if (needs[1]) {
+      const Tensor part = d.sum(-3);
+      found[1] = found[1].defined() ? found[1] - part : -part;
+    }
+  }
+  if (needs[0]) found[0] = of_rows.size() == 1 ? of_rows[0] : facula::cat(of_rows, -2);
+  return found;
+}
+
+}  // namespace facula::vjp

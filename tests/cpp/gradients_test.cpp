@@ -1,0 +1,67 @@
+// One test for each public op: its derivatives are what differences say, over every gradient case that was drawn from
+// its record. An op that is not differentiable must not pretend to be.
+#include "cpp/case_file.h"
+#include "cpp/gradient_properties.h"
+#include "generated/boxed_calls.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace facula::testing {
+namespace {
+
+constexpr size_t kShown = 6;  // complaints printed for one op; the rest is counted
+
+std::vector<std::string> all_ops() {
+  std::vector<std::string> names;
+  std::set<std::string> seen;
+  for (const BoxedOp& op : boxed_ops())
+    if (seen.insert(op.op).second) names.emplace_back(op.op);
+  return names;
+}
+
+class OpGradient : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(OpGradient, IsTheDerivative) {
+  const char* folder = std::getenv("FACULA_CASES");
+  ASSERT_NE(folder, nullptr) << "set FACULA_CASES to the folder that tests/truth/make_cases.py --out wrote";
+  const std::string path = (std::filesystem::path(folder) / (GetParam() + ".gradients")).string();
+  ASSERT_TRUE(std::filesystem::exists(path))
+      << "op " << GetParam() << " has no record: write tests/records/" << GetParam() << ".py";
+  const CaseFile file = read_case_file(path);
+
+  size_t wrong_cases = 0, shown = 0, compared = 0;
+  bool must_compare = false;
+  std::ostringstream report;
+  for (const Case& one : file.cases) {
+    GradientFindings findings;
+    try {
+      findings = check_gradients(file.op, one, file.seed);
+    } catch (const std::exception& error) {
+      findings.complaints = {std::string("exception: ") + error.what()};
+    }
+    if (findings.compared || !findings.complaints.empty()) ++compared;
+    must_compare |= (one.flags & kDifferentiable) != 0 && (one.flags & kUnchecked) == 0;
+    if (findings.complaints.empty()) continue;
+    ++wrong_cases;
+    for (const std::string& complaint : findings.complaints)
+      if (shown++ < kShown) report << "\n" << one.title << "\n    " << complaint;
+  }
+  EXPECT_EQ(wrong_cases, 0u) << wrong_cases << " of " << file.cases.size() << " cases fail, seed " << file.seed
+                             << report.str();
+  RecordProperty("compared", static_cast<int>(compared));
+  EXPECT_TRUE(compared > 0 || !must_compare)
+      << "no case of " << GetParam() << " shows a derivative: give its record `gradient` calls with finite results";
+}
+
+INSTANTIATE_TEST_SUITE_P(Gradients, OpGradient, ::testing::ValuesIn(all_ops()),
+                         [](const ::testing::TestParamInfo<std::string>& named) { return named.param; });
+
+}  // namespace
+}  // namespace facula::testing
