@@ -22,8 +22,8 @@ from pages import blocks
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = "docs/adding-an-op.md"
-# Of the C++ tests, the runner of the records is built. CMake wants a source for the program of the other tests, too.
-KEPT_TESTS = ("tests/cpp/records_test.cpp", "tests/cpp/parallel_test.cpp")
+# Of the C++ tests, the runners of the records are built. CMake wants a source for the program of the other tests, too.
+KEPT_TESTS = ("tests/cpp/records_test.cpp", "tests/cpp/gradients_test.cpp", "tests/cpp/parallel_test.cpp")
 FLAGS = "-O1 -g0 -DNDEBUG -DHWY_COMPILE_ONLY_STATIC"
 
 
@@ -169,13 +169,13 @@ def main():
     seed = os.environ.get("FACULA_SEED", "1")
     run([options.python, copy / "tests/truth/make_cases.py", "--out", cases, "--seed", seed, "--only", *filters])
     for name in filters:
-        test = f"Records/Op.HoldsItsRecord/{name}"
-        said = run([build / "bin/facula_tests", f"--gtest_filter={test}"],
+        tests = f"Records/Op.HoldsItsRecord/{name}:Gradients/OpGradient.IsTheDerivative/{name}"
+        said = run([build / "bin/facula_tests", f"--gtest_filter={tests}"],
                    env=dict(os.environ, FACULA_CASES=str(cases), FACULA_SEED=seed))
-        if "[  PASSED  ] 1 test" not in said:
+        if "[  PASSED  ] 2 tests" not in said:
             print(said)
-            sys.exit(f"adding-an-op: {test} did not run")
-        say(f"{name} holds its record")
+            sys.exit(f"adding-an-op: {tests} did not run")
+        say(f"{name} holds its record, and its gradients are its derivatives")
     say(f"done after {time.monotonic() - begin:.0f} s")
 
 
