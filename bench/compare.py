@@ -18,7 +18,8 @@ BARS = {
         "geomean": 2.0,
         "case": 1.0,
         "groups": {"matmul": 0.95},
-        "cases": {"add tiny f32": 2.0, "chain of six large f32": 8.0},
+        "cases": {"add tiny f32": 2.0, "chain of six large f32": 8.0, "mul sum backward tiny f32": 3.0,
+                  "mlp 8x64 step f32": 2.0},
     },
     "wheel": {"geomean": 1.3, "case": 0.9, "groups": {}, "cases": {}},
 }

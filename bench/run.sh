@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds and runs the benchmarks against libtorch: `run.sh cpu [options]` and `run.sh compile [options]`. What is
+# Builds and runs the benchmarks against libtorch: `run.sh cpu|memory|compile [options]`. What is
 # measured is in cpu/ and compile/; here the peer is found and set up so that it is as fast as it can be.
 set -euo pipefail
 
@@ -8,7 +8,7 @@ repo="$(dirname "$here")"
 
 usage() {
   cat <<'TEXT'
-usage: bench/run.sh cpu|compile [options]
+usage: bench/run.sh cpu|memory|compile [options]
 
   --peer wheel|debian|DIR  libtorch to compare with: the Python package, the system's, or a folder with include/ and
                            lib/ (default: FACULA_LIBTORCH, else the Python package, else the system's)
@@ -31,7 +31,7 @@ die() { echo "bench: $*" >&2; exit 2; }
 
 mode="${1:-}"
 case "$mode" in
-  cpu|compile) shift ;;
+  cpu|memory|compile) shift ;;
   -h|--help) usage; exit 0 ;;
   *) usage >&2; exit 2 ;;
 esac
@@ -175,6 +175,12 @@ if ! { cmake "${configure[@]}" && cmake --build "$build"; } >"$log" 2>&1; then
   die "the benchmark does not build"
 fi
 rm -f "$log"
+
+if [ "$mode" = memory ]; then
+  # The highest memory of a training step of a small transformer, each library in a process of its own.
+  for library in ours peer; do "$build/facula_bench_${library}_memory"; done
+  exit 0
+fi
 
 plugin="$build/facula_bench_peer.so"
 [ -e "$plugin" ] || die "libtorch was not found below ${peer_root:-/usr}"
