@@ -9,7 +9,7 @@ TENSORS = ("Tensor", "Tensor?", "Tensor[]", "Tensor?[]")
 DIMS = set("""sum mean nansum amax amin std var std_mean var_mean norm logsumexp prod max min median any all softmax
 log_softmax cumsum cumprod cummax cummin logcumsumexp sort topk kthvalue flip transpose squeeze unsqueeze select slice
 diagonal unfold split_with_sizes unbind view reshape count_nonzero""".split())
-SAME = set("""alias clone view_as_real view_as_complex real imag tril triu native_dropout empty_like zeros_like ones_like
+SAME = set("""alias clone view_as_real view_as_complex real imag native_dropout empty_like zeros_like ones_like
 full_like rand_like randn_like randint_like bernoulli""".split())
 ALIGNED = "std::min(batch[0].dim(), batch[1].dim()) > 1"
 OWN = {
@@ -21,11 +21,15 @@ OWN = {
                    "facula::layer_norm(batch.front(0), normalized_shape, weight, bias, eps, cudnn_enable)"),
     "rms_norm": ("!batch[1].defined() || !batch.batched(1)",
                  "facula::rms_norm(batch.front(0), normalized_shape, weight, eps)"),
-    "mm": "facula::matmul(batch.front(0), batch.front(1))",
-    "bmm": "facula::matmul(batch.front(0), batch.front(1))",
-    "mv": "facula::matmul(batch.front(0), batch.front(1).unsqueeze(-1)).squeeze(-1)",
-    "dot": "facula::sum(facula::mul(batch.front(0), batch.front(1)), IntArrayRef({-1}))",
-    "t": "batch.rank() < 2 ? batch.front(0) : facula::transpose(batch.front(0), 1, 2)",
+    "mm": ("batch[0].dim() == 2 && batch[1].dim() == 2", "facula::matmul(batch.front(0), batch.front(1))"),
+    "bmm": ("batch[0].dim() == 3 && batch[1].dim() == 3", "facula::matmul(batch.front(0), batch.front(1))"),
+    "mv": ("batch[0].dim() == 2 && batch[1].dim() == 1",
+           "facula::matmul(batch.front(0), batch.front(1).unsqueeze(-1)).squeeze(-1)"),
+    "dot": ("batch[0].dim() == 1 && batch[0].sizes() == batch[1].sizes() && batch[0].is_floating_point()",
+            "facula::sum(facula::mul(batch.front(0), batch.front(1)), IntArrayRef({-1}))"),
+    "t": ("batch.rank() < 3", "batch.rank() < 2 ? batch.front(0) : facula::transpose(batch.front(0), 1, 2)"),
+    "tril": ("batch.rank() > 1", "facula::tril(batch.front(0), diagonal)"),
+    "triu": ("batch.rank() > 1", "facula::triu(batch.front(0), diagonal)"),
     "permute": "facula::permute(batch.front(0), batch.permutation(dims))",
     "as_strided": "facula::as_strided(batch.front(0), batch.sizes(size), batch.strides(stride), storage_offset)",
     "expand": "batch.front_of_rank(0, static_cast<int64_t>(size.size())).expand(batch.sizes(size), implicit)",
@@ -51,12 +55,18 @@ def one_call(d):
         own = OWN[op.name]
         return own if isinstance(own, str) else own[1]
     tensors = [a for a in d.args if a.type in TENSORS]
-    if len(tensors) != 1 or tensors[0].type != "Tensor" or not d.has("function"):
+    if len(tensors) != 1 or tensors[0].type != "Tensor":
         return None
+    if op.name == "squeeze" and len(d.args) == 1:
+        return "batch.front(0).squeeze(batch.ones())"
     mentions = [a for a in d.args if mapped(d, a) != a.name]
-    if not ((op.name in DIMS and mentions) or (op.name in SAME and not mentions)):
+    same = op.name in SAME or (op.name == "view" and any(a.type == "ScalarType" for a in d.args))
+    if not ((op.name in DIMS and mentions) or (same and not mentions)):
         return None
-    values = ["batch.front(0)" if a is tensors[0] else mapped(d, a) for a in d.args]
+    values = [mapped(d, a) for a in d.args if a is not tensors[0]]
+    if not d.has("function"):
+        return f"batch.front(0).{op.name}({', '.join(values)})"
+    values.insert(d.args.index(tensors[0]), "batch.front(0)")
     return f"facula::{op.cpp_name}({', '.join(values)})"
 
 

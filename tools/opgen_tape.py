@@ -225,6 +225,14 @@ def node_struct(d):
     incoming = "grads[0]" if d.single_tensor else "grads"
     if d.single_tensor:
         lines += ["    if (!grads[0].defined()) return;"]
+    # What several gradients need is unpacked once: unpacking may be costly (a checkpoint computes again).
+    once = {}
+    for v in values.values():
+        asked = [t for rule, targets, vs in rules if not rule.cut and v.name in [w.name for w in vs] for t in targets]
+        if len(asked) > 1 and v.param == "const Tensor&":
+            once[v.name] = f"shared_{v.name}"
+            condition = " || ".join(f"needs({edges.index(t)})" for t in asked)
+            lines += [f"    const Tensor shared_{v.name} = {condition} ? {v.unpack} : Tensor();"]
     used = False
     for rule, targets, vs in rules:
         used = True
@@ -232,7 +240,7 @@ def node_struct(d):
             lines += [f"    if (needs({edges.index(t)})) out[{edges.index(t)}] = facula::zeros_like(grads[0]);"
                       for t in targets]
             continue
-        arguments = ", ".join([incoming] + [v.unpack for v in vs])
+        arguments = ", ".join([incoming] + [once.get(v.name, v.unpack) for v in vs])
         if len(rule.targets) > 1:
             needs = ", ".join(f"needs({edges.index(t)})" for t in targets)
             lines += ["    {", f"      auto all = vjp::{d.op.name}({{{needs}}}, {arguments});"]

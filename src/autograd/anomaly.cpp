@@ -1,6 +1,8 @@
 // Finding the caller of an op in the stack, and the first NaN of a backward pass.
 #include "autograd/anomaly.h"
 
+#include "autograd/tensor_tape.h"
+
 #include <facula/autograd/modes.h>
 #include <facula/facula.h>
 
@@ -95,7 +97,12 @@ class RunningNode {
   const TapeNode* before_;
 };
 
-bool has_nan(const Tensor& t) { return t.defined() && t.numel() > 0 && !t.is_meta() && t.isnan().any().item<bool>(); }
+bool has_nan(const Tensor& given) {
+  Tensor t = given;
+  while (const BatchInfo* batch = t.defined() && tape_of(t) ? tape_of(t)->batch.get() : nullptr)
+    t = Tensor(batch->value);
+  return t.defined() && t.numel() > 0 && !t.is_meta() && t.isnan().any().item<bool>();
+}
 
 void check_nan(const TapeNode& node, ArrayRef<Tensor> incoming, ArrayRef<Tensor> gradients) {
   if (!AnomalyMode::should_check_nan()) return;

@@ -91,6 +91,16 @@ std::vector<int64_t> BatchCall::strides(IntArrayRef entry) const {
   with_batch.insert(with_batch.end(), entry.begin(), entry.end());
   return with_batch;
 }
+std::vector<int64_t> BatchCall::ones() const {
+  std::vector<int64_t> found;
+  for (size_t i = 0; i < tensors_.size(); ++i) {
+    if (!batched(i)) continue;
+    for (int64_t d = 0; d < tensors_[i].dim(); ++d)
+      if (tensors_[i].size(d) == 1) found.push_back(d + 1);
+    break;
+  }
+  return found;
+}
 std::vector<int64_t> BatchCall::permutation(IntArrayRef order) const {
   std::vector<int64_t> with_batch{0};
   for (const int64_t d : order) with_batch.push_back(dim(d));

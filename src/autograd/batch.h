@@ -50,6 +50,8 @@ class BatchCall {
   // Strides of the value's memory from those of an entry's.
   std::vector<int64_t> strides(IntArrayRef entry) const;
   std::vector<int64_t> permutation(IntArrayRef order) const;
+  // Where the first batched tensor's entries have size 1.
+  std::vector<int64_t> ones() const;
   int64_t rank() const { return rank_; }
 
   // Results as batches again. What shares memory with the first tensor is a view of it.

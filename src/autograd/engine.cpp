@@ -208,7 +208,8 @@ void run_hooks_before(const NodeExtras& extras, SmallVector<Tensor, 1>& grads, c
     const Tensor& grad = grads[each.output];
     if (!grad.defined()) continue;
     Tensor& held = each.slot->grad;
-    if (!held.defined()) held = GradMode::is_enabled() ? grad.clone() : grad.detach();
+    // A copy: what passes here may belong to others, or be one number spread over all entries.
+    if (!held.defined()) held = (GradMode::is_enabled() ? grad : grad.detach()).clone(MemoryFormat::Contiguous);
     else held = held + grad;
   }
 }
@@ -372,7 +373,7 @@ void backward(const variable_list& tensors, const variable_list& grad_tensors, s
     } else {
       GradSlot& slot = ensure_slot(inputs[i]);
       const std::lock_guard lock(slot.mutex);
-      slot.grad = slot.grad.defined() ? slot.grad + seeds[i] : seeds[i];
+      slot.grad = slot.grad.defined() ? slot.grad + seeds[i] : seeds[i].clone(MemoryFormat::Contiguous);
     }
   }
 }

@@ -23,6 +23,9 @@ Tensor fresh_input(const Tensor& x, const char* op) {
   FACULA_CHECK(isDifferentiableType(x.scalar_type()), DTypeError, op,
                ": only tensors of floating point and complex dtype have gradients, the argument is ",
                toString(x.scalar_type()), "; convert it with .to(kFloat) first");
+  FACULA_CHECK(
+      GradMode::is_enabled(), Error, op,
+      ": gradients cannot be computed in inference mode; leave it, or use NoGradGuard instead of InferenceMode");
   Tensor inner = x.alias();
   if (!autograd::requires_grad(inner)) {
     if (inner.impl()->base) inner.impl()->base.reset();

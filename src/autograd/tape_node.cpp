@@ -116,6 +116,12 @@ void AccumulateGrad::run(ArrayRef<Tensor> grads, Tensor*) {
   {
     const std::lock_guard lock(slot_->mutex);
     Tensor& held = slot_->grad;
+    FACULA_CHECK(
+        !(grad.impl()->tracking & facula::detail::kTracksBatch) ||
+            (leaf_ && (leaf_->tracking & facula::detail::kTracksBatch)),
+        NotSupportedError,
+        "backward: inside vmap every entry of the batch has a gradient of its own, which .grad of a tensor from "
+        "outside cannot hold; use func::grad or autograd::grad there");
     if (held.defined()) {
       if (GradMode::is_enabled()) held = held + grad;
       else held.add_(grad);

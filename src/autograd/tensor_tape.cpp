@@ -6,6 +6,8 @@
 #include <facula/autograd/modes.h>
 #include <facula/facula.h>
 
+#include <mutex>
+
 namespace facula::autograd {
 
 namespace {
@@ -124,35 +126,71 @@ GradSlot& ensure_slot(const Tensor& t) {
   return *tape.slot;
 }
 
+namespace {
+
+// The view again, from what its base is now. Between complex numbers and pairs of real ones the dtype may differ.
+Tensor view_again(const TensorImpl& view) {
+  const Tensor base(view.base);
+  if (view.dtype == view.base->dtype) return base.as_strided(view.sizes, view.strides, view.storage_offset);
+  if (toRealValueType(view.base->dtype) == view.dtype)
+    return view_as_real(base).as_strided(view.sizes, view.strides, view.storage_offset);
+  FACULA_CHECK(toRealValueType(view.dtype) == view.base->dtype, NotSupportedError,
+               "autograd: the base of a view of another dtype (", toString(view.dtype), " of ",
+               toString(view.base->dtype),
+               ") was written to, and its history cannot be followed; make the view again after writing");
+  DimVector sizes(view.sizes), strides;
+  sizes.push_back(2);
+  for (const int64_t s : view.strides) strides.push_back(2 * s);
+  strides.push_back(1);
+  return view_as_complex(base.as_strided(sizes, strides, 2 * view.storage_offset));
+}
+
+// Threads may look at one view at the same time, and the first of them gives it its new history.
+std::mutex& lock_of_view(const TensorImpl* view) {
+  static std::mutex locks[64];
+  return locks[(reinterpret_cast<uintptr_t>(view) >> 6) % 64];
+}
+
+// Whether something was written to the base of a view since it got its history. Call with its lock held.
+bool is_stale(const TensorImpl& view) {
+  const Tape *tape = tape_of(&view), *base = tape_of(view.base.get());
+  if (!base || !(base->grad_fn || base->requires_grad)) return false;
+  return tape && tape->grad_fn ? tape->version_at_history != view.storage->version() : base->grad_fn.get() != nullptr;
+}
+
+}  // namespace
+
 intrusive_ptr<TapeNode> grad_fn_of(const Tensor& t) {
   TensorImpl* impl = t.impl();
-  Tape* tape = tape_of(impl);
-  if (impl->base && !impl->view_without_grad) {
-    const Tape* base = tape_of(impl->base.get());
-    const bool stale =
-        tape && tape->grad_fn ? tape->version_at_history != impl->storage->version() : base && base->grad_fn;
-    // Something was written to the base since: the history of this view begins there.
-    if (stale && base && (base->grad_fn || base->requires_grad) && impl->dtype == impl->base->dtype) {
-      const AutoGradMode record(true);
-      const Tensor again = Tensor(impl->base).as_strided(impl->sizes, impl->strides, impl->storage_offset);
-      Tape& mine = ensure_tape(t);
-      Tape& fresh = *tape_of(again);
-      move_retained(mine, fresh.grad_fn, fresh.output_nr);
-      mine.grad_fn = fresh.grad_fn;
-      mine.output_nr = fresh.output_nr;
-      mine.version_at_history = impl->storage->version();
-      impl->tracking |= detail::kTracksGrad;
-      return mine.grad_fn;
-    }
+  const auto known = [&] {
+    const Tape* tape = tape_of(impl);
+    return tape ? tape->grad_fn : nullptr;
+  };
+  if (!impl->base || impl->view_without_grad) return known();
+  {
+    const std::lock_guard lock(lock_of_view(impl));
+    if (!is_stale(*impl)) return known();
   }
-  return tape ? tape->grad_fn : nullptr;
+  // The history of the view begins at its base now. Made without the lock, which recording takes for other views.
+  const AutoGradMode record(true);
+  const Tensor again = view_again(*impl);
+  const std::lock_guard lock(lock_of_view(impl));
+  if (is_stale(*impl)) {
+    Tape &mine = ensure_tape(t), &fresh = *tape_of(again);
+    move_retained(mine, fresh.grad_fn, fresh.output_nr);
+    mine.grad_fn = fresh.grad_fn;
+    mine.output_nr = fresh.output_nr;
+    mine.version_at_history = impl->storage->version();
+    impl->tracking |= detail::kTracksGrad;
+  }
+  return known();
 }
 
 bool requires_grad(const Tensor& t) {
   if (!t.defined() || !(t.impl()->tracking & (detail::kTracksGrad | detail::kTracksView))) return false;
+  if (grad_fn_of(t)) return true;
   const Tape* tape = tape_of(t);
-  if (tape && (tape->requires_grad || tape->grad_fn)) return true;
-  return grad_fn_of(t).get() != nullptr;
+  return tape && tape->requires_grad;
 }
 
 Edge gradient_edge(const Tensor& t) {
@@ -160,8 +198,11 @@ Edge gradient_edge(const Tensor& t) {
   intrusive_ptr<TapeNode> made = grad_fn_of(t);
   const Tape* tape = tape_of(t);
   if (made) return {intrusive_ptr<Node>::borrow(made.get()), tape->output_nr};
-  if (tape && tape->requires_grad) return {intrusive_ptr<Node>::borrow(tape->accumulator.get()), 0};
-  return {};
+  if (!tape || !tape->requires_grad) return {};
+  // Under NoGradGuard the geometry of a leaf may have changed since.
+  OutputInfo& info = tape->accumulator->outputs[0];
+  if (IntArrayRef(info.sizes) != IntArrayRef(t.impl()->sizes)) info.sizes = t.impl()->sizes;
+  return {intrusive_ptr<Node>::borrow(tape->accumulator.get()), 0};
 }
 
 void set_history(const Tensor& result, const intrusive_ptr<TapeNode>& node) {
@@ -178,6 +219,7 @@ void set_history(const Tensor& result, const intrusive_ptr<TapeNode>& node) {
 void rebase_history(const Tensor& self, const intrusive_ptr<TapeNode>& node) {
   TensorImpl* impl = self.impl();
   node->add_output(*impl);
+  if (!isDifferentiableType(impl->dtype)) return;
   Tape& tape = ensure_tape(self);
   impl->tracking |= detail::kTracksGrad;
   if (!impl->base) {

@@ -132,6 +132,8 @@ Tensor type_as(const Tensor& self, const Tensor& other) {
 
 const Tensor& Tensor::resize_(IntArrayRef sizes, std::optional<MemoryFormat> format) const {
   impl_of(*this, "resize_");
+  FACULA_CHECK(!(impl_->tracking & detail::kTracksBatch), NotSupportedError,
+               "resize_: inside vmap a tensor stands for every entry of a batch; make a new tensor instead");
   FACULA_CHECK(format != MemoryFormat::Preserve, ValueError,
                "resize_: Unsupported memory format Preserve; name a format or leave it out");
   if (!format && IntArrayRef(impl_->sizes) == sizes) return *this;
@@ -156,6 +158,8 @@ Tensor& Tensor::set_(const Tensor& source) const {
                " to a tensor of type ", facula::toString(self.dtype));
   FACULA_CHECK(self.device == s.device, DeviceError, "set_: the source is on ", s.device.str(), ", this tensor on ",
                self.device.str());
+  FACULA_CHECK(!((self.tracking | s.tracking) & detail::kTracksBatch), NotSupportedError,
+               "set_: inside vmap a tensor stands for every entry of a batch; make a new tensor instead");
   if (&self != &s) {
     impl_->storage = s.storage;
     impl_->set_geometry(s.sizes, s.strides, s.storage_offset);

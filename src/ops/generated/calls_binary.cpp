@@ -503,8 +503,9 @@ struct DivBackward0 final : autograd::TapeNode {
   bool elementwise() const override { return true; }
   void run(ArrayRef<Tensor> grads, Tensor* out) override {
     if (!grads[0].defined()) return;
-    if (needs(0)) out[0] = vjp::div_self(grads[0], other_.unpack(*this));
-    if (needs(1)) out[1] = vjp::div_other(grads[0], self_.unpack(*this), other_.unpack(*this));
+    const Tensor shared_other = needs(0) || needs(1) ? other_.unpack(*this) : Tensor();
+    if (needs(0)) out[0] = vjp::div_self(grads[0], shared_other);
+    if (needs(1)) out[1] = vjp::div_other(grads[0], self_.unpack(*this), shared_other);
   }
   void release_saved() override {
     other_.reset();
@@ -674,8 +675,9 @@ struct DivBackward2 final : autograd::TapeNode {
   bool elementwise() const override { return true; }
   void run(ArrayRef<Tensor> grads, Tensor* out) override {
     if (!grads[0].defined()) return;
-    if (needs(0)) out[0] = vjp::div_self(grads[0], other_.unpack(*this), detail::borrowed(rounding_mode_));
-    if (needs(1)) out[1] = vjp::div_other(grads[0], self_.unpack(*this), other_.unpack(*this), detail::borrowed(rounding_mode_));
+    const Tensor shared_other = needs(0) || needs(1) ? other_.unpack(*this) : Tensor();
+    if (needs(0)) out[0] = vjp::div_self(grads[0], shared_other, detail::borrowed(rounding_mode_));
+    if (needs(1)) out[1] = vjp::div_other(grads[0], self_.unpack(*this), shared_other, detail::borrowed(rounding_mode_));
   }
   void release_saved() override {
     other_.reset();
@@ -1342,8 +1344,10 @@ struct PowBackward0 final : autograd::TapeNode {
   bool elementwise() const override { return true; }
   void run(ArrayRef<Tensor> grads, Tensor* out) override {
     if (!grads[0].defined()) return;
-    if (needs(0)) out[0] = vjp::pow_self(grads[0], self_.unpack(*this), exponent_.unpack(*this));
-    if (needs(1)) out[1] = vjp::pow_exponent(grads[0], self_.unpack(*this), exponent_.unpack(*this), result_.unpack(*this));
+    const Tensor shared_self = needs(0) || needs(1) ? self_.unpack(*this) : Tensor();
+    const Tensor shared_exponent = needs(0) || needs(1) ? exponent_.unpack(*this) : Tensor();
+    if (needs(0)) out[0] = vjp::pow_self(grads[0], shared_self, shared_exponent);
+    if (needs(1)) out[1] = vjp::pow_exponent(grads[0], shared_self, shared_exponent, result_.unpack(*this));
   }
   void release_saved() override {
     self_.reset();
@@ -1580,8 +1584,10 @@ struct Atan2Backward0 final : autograd::TapeNode {
   bool elementwise() const override { return true; }
   void run(ArrayRef<Tensor> grads, Tensor* out) override {
     if (!grads[0].defined()) return;
-    if (needs(0)) out[0] = vjp::atan2_self(grads[0], self_.unpack(*this), other_.unpack(*this));
-    if (needs(1)) out[1] = vjp::atan2_other(grads[0], self_.unpack(*this), other_.unpack(*this));
+    const Tensor shared_self = needs(0) || needs(1) ? self_.unpack(*this) : Tensor();
+    const Tensor shared_other = needs(0) || needs(1) ? other_.unpack(*this) : Tensor();
+    if (needs(0)) out[0] = vjp::atan2_self(grads[0], shared_self, shared_other);
+    if (needs(1)) out[1] = vjp::atan2_other(grads[0], shared_self, shared_other);
   }
   void release_saved() override {
     self_.reset();
@@ -1670,8 +1676,9 @@ struct HypotBackward0 final : autograd::TapeNode {
   bool elementwise() const override { return true; }
   void run(ArrayRef<Tensor> grads, Tensor* out) override {
     if (!grads[0].defined()) return;
-    if (needs(0)) out[0] = vjp::hypot_self(grads[0], self_.unpack(*this), result_.unpack(*this));
-    if (needs(1)) out[1] = vjp::hypot_other(grads[0], other_.unpack(*this), result_.unpack(*this));
+    const Tensor shared_result = needs(0) || needs(1) ? result_.unpack(*this) : Tensor();
+    if (needs(0)) out[0] = vjp::hypot_self(grads[0], self_.unpack(*this), shared_result);
+    if (needs(1)) out[1] = vjp::hypot_other(grads[0], other_.unpack(*this), shared_result);
   }
   void release_saved() override {
     self_.reset();
@@ -2009,8 +2016,10 @@ struct LogaddexpBackward0 final : autograd::TapeNode {
   bool elementwise() const override { return true; }
   void run(ArrayRef<Tensor> grads, Tensor* out) override {
     if (!grads[0].defined()) return;
-    if (needs(0)) out[0] = vjp::logaddexp_self(grads[0], self_.unpack(*this), other_.unpack(*this));
-    if (needs(1)) out[1] = vjp::logaddexp_other(grads[0], self_.unpack(*this), other_.unpack(*this));
+    const Tensor shared_self = needs(0) || needs(1) ? self_.unpack(*this) : Tensor();
+    const Tensor shared_other = needs(0) || needs(1) ? other_.unpack(*this) : Tensor();
+    if (needs(0)) out[0] = vjp::logaddexp_self(grads[0], shared_self, shared_other);
+    if (needs(1)) out[1] = vjp::logaddexp_other(grads[0], shared_self, shared_other);
   }
   void release_saved() override {
     self_.reset();
@@ -2065,8 +2074,10 @@ struct Logaddexp2Backward0 final : autograd::TapeNode {
   bool elementwise() const override { return true; }
   void run(ArrayRef<Tensor> grads, Tensor* out) override {
     if (!grads[0].defined()) return;
-    if (needs(0)) out[0] = vjp::logaddexp2_self(grads[0], self_.unpack(*this), other_.unpack(*this));
-    if (needs(1)) out[1] = vjp::logaddexp2_other(grads[0], self_.unpack(*this), other_.unpack(*this));
+    const Tensor shared_self = needs(0) || needs(1) ? self_.unpack(*this) : Tensor();
+    const Tensor shared_other = needs(0) || needs(1) ? other_.unpack(*this) : Tensor();
+    if (needs(0)) out[0] = vjp::logaddexp2_self(grads[0], shared_self, shared_other);
+    if (needs(1)) out[1] = vjp::logaddexp2_other(grads[0], shared_self, shared_other);
   }
   void release_saved() override {
     self_.reset();
@@ -2121,8 +2132,10 @@ struct MaximumBackward0 final : autograd::TapeNode {
   bool elementwise() const override { return true; }
   void run(ArrayRef<Tensor> grads, Tensor* out) override {
     if (!grads[0].defined()) return;
-    if (needs(0)) out[0] = vjp::maximum_self(grads[0], self_.unpack(*this), other_.unpack(*this));
-    if (needs(1)) out[1] = vjp::maximum_other(grads[0], self_.unpack(*this), other_.unpack(*this));
+    const Tensor shared_self = needs(0) || needs(1) ? self_.unpack(*this) : Tensor();
+    const Tensor shared_other = needs(0) || needs(1) ? other_.unpack(*this) : Tensor();
+    if (needs(0)) out[0] = vjp::maximum_self(grads[0], shared_self, shared_other);
+    if (needs(1)) out[1] = vjp::maximum_other(grads[0], shared_self, shared_other);
   }
   void release_saved() override {
     self_.reset();
@@ -2177,8 +2190,10 @@ struct MinimumBackward0 final : autograd::TapeNode {
   bool elementwise() const override { return true; }
   void run(ArrayRef<Tensor> grads, Tensor* out) override {
     if (!grads[0].defined()) return;
-    if (needs(0)) out[0] = vjp::minimum_self(grads[0], self_.unpack(*this), other_.unpack(*this));
-    if (needs(1)) out[1] = vjp::minimum_other(grads[0], self_.unpack(*this), other_.unpack(*this));
+    const Tensor shared_self = needs(0) || needs(1) ? self_.unpack(*this) : Tensor();
+    const Tensor shared_other = needs(0) || needs(1) ? other_.unpack(*this) : Tensor();
+    if (needs(0)) out[0] = vjp::minimum_self(grads[0], shared_self, shared_other);
+    if (needs(1)) out[1] = vjp::minimum_other(grads[0], shared_self, shared_other);
   }
   void release_saved() override {
     self_.reset();
@@ -2233,8 +2248,10 @@ struct FmaxBackward0 final : autograd::TapeNode {
   bool elementwise() const override { return true; }
   void run(ArrayRef<Tensor> grads, Tensor* out) override {
     if (!grads[0].defined()) return;
-    if (needs(0)) out[0] = vjp::fmax_self(grads[0], self_.unpack(*this), other_.unpack(*this));
-    if (needs(1)) out[1] = vjp::fmax_other(grads[0], self_.unpack(*this), other_.unpack(*this));
+    const Tensor shared_self = needs(0) || needs(1) ? self_.unpack(*this) : Tensor();
+    const Tensor shared_other = needs(0) || needs(1) ? other_.unpack(*this) : Tensor();
+    if (needs(0)) out[0] = vjp::fmax_self(grads[0], shared_self, shared_other);
+    if (needs(1)) out[1] = vjp::fmax_other(grads[0], shared_self, shared_other);
   }
   void release_saved() override {
     self_.reset();
@@ -2289,8 +2306,10 @@ struct FminBackward0 final : autograd::TapeNode {
   bool elementwise() const override { return true; }
   void run(ArrayRef<Tensor> grads, Tensor* out) override {
     if (!grads[0].defined()) return;
-    if (needs(0)) out[0] = vjp::fmin_self(grads[0], self_.unpack(*this), other_.unpack(*this));
-    if (needs(1)) out[1] = vjp::fmin_other(grads[0], self_.unpack(*this), other_.unpack(*this));
+    const Tensor shared_self = needs(0) || needs(1) ? self_.unpack(*this) : Tensor();
+    const Tensor shared_other = needs(0) || needs(1) ? other_.unpack(*this) : Tensor();
+    if (needs(0)) out[0] = vjp::fmin_self(grads[0], shared_self, shared_other);
+    if (needs(1)) out[1] = vjp::fmin_other(grads[0], shared_self, shared_other);
   }
   void release_saved() override {
     self_.reset();
@@ -3920,8 +3939,10 @@ struct XlogyBackward0 final : autograd::TapeNode {
   bool elementwise() const override { return true; }
   void run(ArrayRef<Tensor> grads, Tensor* out) override {
     if (!grads[0].defined()) return;
-    if (needs(0)) out[0] = vjp::xlogy_self(grads[0], self_.unpack(*this), other_.unpack(*this));
-    if (needs(1)) out[1] = vjp::xlogy_other(grads[0], self_.unpack(*this), other_.unpack(*this));
+    const Tensor shared_self = needs(0) || needs(1) ? self_.unpack(*this) : Tensor();
+    const Tensor shared_other = needs(0) || needs(1) ? other_.unpack(*this) : Tensor();
+    if (needs(0)) out[0] = vjp::xlogy_self(grads[0], shared_self, shared_other);
+    if (needs(1)) out[1] = vjp::xlogy_other(grads[0], shared_self, shared_other);
   }
   void release_saved() override {
     self_.reset();
@@ -4480,8 +4501,9 @@ struct LerpBackward1 final : autograd::TapeNode {
   bool elementwise() const override { return true; }
   void run(ArrayRef<Tensor> grads, Tensor* out) override {
     if (!grads[0].defined()) return;
-    if (needs(0)) out[0] = vjp::lerp_self(grads[0], weight_.unpack(*this));
-    if (needs(1)) out[1] = vjp::lerp_end(grads[0], weight_.unpack(*this));
+    const Tensor shared_weight = needs(0) || needs(1) ? weight_.unpack(*this) : Tensor();
+    if (needs(0)) out[0] = vjp::lerp_self(grads[0], shared_weight);
+    if (needs(1)) out[1] = vjp::lerp_end(grads[0], shared_weight);
     if (needs(2)) out[2] = vjp::lerp_weight(grads[0], self_.unpack(*this), end_.unpack(*this));
   }
   void release_saved() override {
@@ -4667,9 +4689,10 @@ struct AddcdivBackward0 final : autograd::TapeNode {
   bool elementwise() const override { return true; }
   void run(ArrayRef<Tensor> grads, Tensor* out) override {
     if (!grads[0].defined()) return;
+    const Tensor shared_tensor2 = needs(1) || needs(2) ? tensor2_.unpack(*this) : Tensor();
     if (needs(0)) out[0] = vjp::addcdiv_self(grads[0]);
-    if (needs(1)) out[1] = vjp::addcdiv_tensor1(grads[0], tensor2_.unpack(*this), detail::borrowed(value_));
-    if (needs(2)) out[2] = vjp::addcdiv_tensor2(grads[0], tensor1_.unpack(*this), tensor2_.unpack(*this), detail::borrowed(value_));
+    if (needs(1)) out[1] = vjp::addcdiv_tensor1(grads[0], shared_tensor2, detail::borrowed(value_));
+    if (needs(2)) out[2] = vjp::addcdiv_tensor2(grads[0], tensor1_.unpack(*this), shared_tensor2, detail::borrowed(value_));
   }
   void release_saved() override {
     tensor2_.reset();
@@ -4758,8 +4781,9 @@ struct WhereBackward0 final : autograd::TapeNode {
   bool elementwise() const override { return true; }
   void run(ArrayRef<Tensor> grads, Tensor* out) override {
     if (!grads[0].defined()) return;
-    if (needs(0)) out[0] = vjp::where_self(grads[0], condition_.unpack(*this));
-    if (needs(1)) out[1] = vjp::where_other(grads[0], condition_.unpack(*this));
+    const Tensor shared_condition = needs(0) || needs(1) ? condition_.unpack(*this) : Tensor();
+    if (needs(0)) out[0] = vjp::where_self(grads[0], shared_condition);
+    if (needs(1)) out[1] = vjp::where_other(grads[0], shared_condition);
   }
   void release_saved() override {
     condition_.reset();

@@ -77,8 +77,9 @@ struct ScatterBackward0 final : autograd::TapeNode {
   std::string name() const override { return "ScatterBackward0"; }
   void run(ArrayRef<Tensor> grads, Tensor* out) override {
     if (!grads[0].defined()) return;
-    if (needs(0)) out[0] = vjp::scatter_self(grads[0], detail::borrowed(dim_), index_.unpack(*this));
-    if (needs(1)) out[1] = vjp::scatter_src(grads[0], src_sizes_, detail::borrowed(dim_), index_.unpack(*this));
+    const Tensor shared_index = needs(0) || needs(1) ? index_.unpack(*this) : Tensor();
+    if (needs(0)) out[0] = vjp::scatter_self(grads[0], detail::borrowed(dim_), shared_index);
+    if (needs(1)) out[1] = vjp::scatter_src(grads[0], src_sizes_, detail::borrowed(dim_), shared_index);
   }
   void release_saved() override {
     index_.reset();
@@ -265,8 +266,10 @@ struct ScatterBackward2 final : autograd::TapeNode {
   std::string name() const override { return "ScatterBackward2"; }
   void run(ArrayRef<Tensor> grads, Tensor* out) override {
     if (!grads[0].defined()) return;
-    if (needs(0)) out[0] = vjp::scatter_self(grads[0], detail::borrowed(dim_), index_.unpack(*this), src_.unpack(*this), detail::borrowed(reduce_));
-    if (needs(1)) out[1] = vjp::scatter_src(grads[0], self_.unpack(*this), detail::borrowed(dim_), index_.unpack(*this), src_.unpack(*this), detail::borrowed(reduce_));
+    const Tensor shared_index = needs(0) || needs(1) ? index_.unpack(*this) : Tensor();
+    const Tensor shared_src = needs(0) || needs(1) ? src_.unpack(*this) : Tensor();
+    if (needs(0)) out[0] = vjp::scatter_self(grads[0], detail::borrowed(dim_), shared_index, shared_src, detail::borrowed(reduce_));
+    if (needs(1)) out[1] = vjp::scatter_src(grads[0], self_.unpack(*this), detail::borrowed(dim_), shared_index, shared_src, detail::borrowed(reduce_));
   }
   void release_saved() override {
     index_.reset();
@@ -562,8 +565,12 @@ struct ScatterReduceBackward0 final : autograd::TapeNode {
   std::string name() const override { return "ScatterReduceBackward0"; }
   void run(ArrayRef<Tensor> grads, Tensor* out) override {
     if (!grads[0].defined()) return;
+    const Tensor shared_self = needs(0) || needs(1) ? self_.unpack(*this) : Tensor();
+    const Tensor shared_index = needs(0) || needs(1) ? index_.unpack(*this) : Tensor();
+    const Tensor shared_src = needs(0) || needs(1) ? src_.unpack(*this) : Tensor();
+    const Tensor shared_result = needs(0) || needs(1) ? result_.unpack(*this) : Tensor();
     {
-      auto all = vjp::scatter_reduce({needs(0), needs(1)}, grads[0], self_.unpack(*this), detail::borrowed(dim_), index_.unpack(*this), src_.unpack(*this), detail::borrowed(reduce_), detail::borrowed(include_self_), result_.unpack(*this));
+      auto all = vjp::scatter_reduce({needs(0), needs(1)}, grads[0], shared_self, detail::borrowed(dim_), shared_index, shared_src, detail::borrowed(reduce_), detail::borrowed(include_self_), shared_result);
       out[0] = std::move(all[0]);
       out[1] = std::move(all[1]);
     }
@@ -829,8 +836,9 @@ struct IndexCopyBackward0 final : autograd::TapeNode {
   std::string name() const override { return "IndexCopyBackward0"; }
   void run(ArrayRef<Tensor> grads, Tensor* out) override {
     if (!grads[0].defined()) return;
-    if (needs(0)) out[0] = vjp::index_copy_self(grads[0], detail::borrowed(dim_), index_.unpack(*this));
-    if (needs(1)) out[1] = vjp::index_copy_source(grads[0], source_sizes_, detail::borrowed(dim_), index_.unpack(*this));
+    const Tensor shared_index = needs(0) || needs(1) ? index_.unpack(*this) : Tensor();
+    if (needs(0)) out[0] = vjp::index_copy_self(grads[0], detail::borrowed(dim_), shared_index);
+    if (needs(1)) out[1] = vjp::index_copy_source(grads[0], source_sizes_, detail::borrowed(dim_), shared_index);
   }
   void release_saved() override {
     index_.reset();
@@ -1005,8 +1013,9 @@ struct IndexFillBackward1 final : autograd::TapeNode {
   std::string name() const override { return "IndexFillBackward1"; }
   void run(ArrayRef<Tensor> grads, Tensor* out) override {
     if (!grads[0].defined()) return;
-    if (needs(0)) out[0] = vjp::index_fill_self(grads[0], detail::borrowed(dim_), index_.unpack(*this));
-    if (needs(1)) out[1] = vjp::index_fill_value(grads[0], detail::borrowed(dim_), index_.unpack(*this));
+    const Tensor shared_index = needs(0) || needs(1) ? index_.unpack(*this) : Tensor();
+    if (needs(0)) out[0] = vjp::index_fill_self(grads[0], detail::borrowed(dim_), shared_index);
+    if (needs(1)) out[1] = vjp::index_fill_value(grads[0], detail::borrowed(dim_), shared_index);
   }
   void release_saved() override {
     index_.reset();
@@ -1290,8 +1299,9 @@ struct MaskedFillBackward1 final : autograd::TapeNode {
   bool elementwise() const override { return true; }
   void run(ArrayRef<Tensor> grads, Tensor* out) override {
     if (!grads[0].defined()) return;
-    if (needs(0)) out[0] = vjp::masked_fill_self(grads[0], mask_.unpack(*this));
-    if (needs(1)) out[1] = vjp::masked_fill_value(grads[0], mask_.unpack(*this));
+    const Tensor shared_mask = needs(0) || needs(1) ? mask_.unpack(*this) : Tensor();
+    if (needs(0)) out[0] = vjp::masked_fill_self(grads[0], shared_mask);
+    if (needs(1)) out[1] = vjp::masked_fill_value(grads[0], shared_mask);
   }
   void release_saved() override {
     mask_.reset();
@@ -1422,8 +1432,9 @@ struct MaskedScatterBackward0 final : autograd::TapeNode {
   std::string name() const override { return "MaskedScatterBackward0"; }
   void run(ArrayRef<Tensor> grads, Tensor* out) override {
     if (!grads[0].defined()) return;
-    if (needs(0)) out[0] = vjp::masked_scatter_self(grads[0], mask_.unpack(*this));
-    if (needs(1)) out[1] = vjp::masked_scatter_source(grads[0], source_sizes_, mask_.unpack(*this));
+    const Tensor shared_mask = needs(0) || needs(1) ? mask_.unpack(*this) : Tensor();
+    if (needs(0)) out[0] = vjp::masked_scatter_self(grads[0], shared_mask);
+    if (needs(1)) out[1] = vjp::masked_scatter_source(grads[0], source_sizes_, shared_mask);
   }
   void release_saved() override {
     mask_.reset();
@@ -1597,8 +1608,9 @@ struct PutBackward0 final : autograd::TapeNode {
   std::string name() const override { return "PutBackward0"; }
   void run(ArrayRef<Tensor> grads, Tensor* out) override {
     if (!grads[0].defined()) return;
-    if (needs(0)) out[0] = vjp::put_self(grads[0], index_.unpack(*this), detail::borrowed(accumulate_));
-    if (needs(1)) out[1] = vjp::put_source(grads[0], source_sizes_, index_.unpack(*this));
+    const Tensor shared_index = needs(0) || needs(1) ? index_.unpack(*this) : Tensor();
+    if (needs(0)) out[0] = vjp::put_self(grads[0], shared_index, detail::borrowed(accumulate_));
+    if (needs(1)) out[1] = vjp::put_source(grads[0], source_sizes_, shared_index);
   }
   void release_saved() override {
     index_.reset();

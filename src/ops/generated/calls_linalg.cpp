@@ -96,10 +96,12 @@ struct MmBackward0 final : autograd::TapeNode {
 Tensor mm_tracked(uint8_t flags, const Tensor& self, const Tensor& mat2) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::mm, self, mat2);
-    {
+    if (batch[0].dim() == 2 && batch[1].dim() == 2) {
       const detail::Above above;
       return batch.wrap(facula::matmul(batch.front(0), batch.front(1)));
     }
+    return autograd::unflat<Tensor>(autograd::batch_loop(
+        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::mm(t[0], t[1])); }));
   }
   autograd::Call call(OpId::mm, flags, self, mat2);
   auto node = call.node<MmBackward0>();
@@ -154,10 +156,12 @@ struct BmmBackward0 final : autograd::TapeNode {
 Tensor bmm_tracked(uint8_t flags, const Tensor& self, const Tensor& mat2) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::bmm, self, mat2);
-    {
+    if (batch[0].dim() == 3 && batch[1].dim() == 3) {
       const detail::Above above;
       return batch.wrap(facula::matmul(batch.front(0), batch.front(1)));
     }
+    return autograd::unflat<Tensor>(autograd::batch_loop(
+        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::bmm(t[0], t[1])); }));
   }
   autograd::Call call(OpId::bmm, flags, self, mat2);
   auto node = call.node<BmmBackward0>();
@@ -404,10 +408,12 @@ struct MvBackward0 final : autograd::TapeNode {
 Tensor mv_tracked(uint8_t flags, const Tensor& self, const Tensor& vec) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::mv, self, vec);
-    {
+    if (batch[0].dim() == 2 && batch[1].dim() == 1) {
       const detail::Above above;
       return batch.wrap(facula::matmul(batch.front(0), batch.front(1).unsqueeze(-1)).squeeze(-1));
     }
+    return autograd::unflat<Tensor>(autograd::batch_loop(
+        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::mv(t[0], t[1])); }));
   }
   autograd::Call call(OpId::mv, flags, self, vec);
   auto node = call.node<MvBackward0>();
@@ -558,10 +564,12 @@ struct DotBackward0 final : autograd::TapeNode {
 Tensor dot_tracked(uint8_t flags, const Tensor& self, const Tensor& tensor) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::dot, self, tensor);
-    {
+    if (batch[0].dim() == 1 && batch[0].sizes() == batch[1].sizes() && batch[0].is_floating_point()) {
       const detail::Above above;
       return batch.wrap(facula::sum(facula::mul(batch.front(0), batch.front(1)), IntArrayRef({-1})));
     }
+    return autograd::unflat<Tensor>(autograd::batch_loop(
+        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::dot(t[0], t[1])); }));
   }
   autograd::Call call(OpId::dot, flags, self, tensor);
   auto node = call.node<DotBackward0>();

@@ -143,8 +143,9 @@ struct LayerNormBackward0 final : autograd::TapeNode {
   std::string name() const override { return "NativeLayerNormBackward0"; }
   void run(ArrayRef<Tensor> grads, Tensor* out) override {
     if (!grads[0].defined()) return;
+    const Tensor shared_input = needs(0) || needs(1) || needs(2) ? input_.unpack(*this) : Tensor();
     {
-      auto all = vjp::layer_norm({needs(0), needs(1), needs(2)}, grads[0], input_.unpack(*this), detail::borrowed(normalized_shape_), weight_.unpack_optional(*this), bias_.unpack_optional(*this), detail::borrowed(eps_));
+      auto all = vjp::layer_norm({needs(0), needs(1), needs(2)}, grads[0], shared_input, detail::borrowed(normalized_shape_), weight_.unpack_optional(*this), bias_.unpack_optional(*this), detail::borrowed(eps_));
       out[0] = std::move(all[0]);
       out[1] = std::move(all[1]);
       out[2] = std::move(all[2]);
@@ -202,8 +203,9 @@ struct RmsNormBackward0 final : autograd::TapeNode {
   std::string name() const override { return "RmsNormBackward0"; }
   void run(ArrayRef<Tensor> grads, Tensor* out) override {
     if (!grads[0].defined()) return;
+    const Tensor shared_input = needs(0) || needs(1) ? input_.unpack(*this) : Tensor();
     {
-      auto all = vjp::rms_norm({needs(0), needs(1)}, grads[0], input_.unpack(*this), detail::borrowed(normalized_shape_), weight_.unpack_optional(*this), detail::borrowed(eps_));
+      auto all = vjp::rms_norm({needs(0), needs(1)}, grads[0], shared_input, detail::borrowed(normalized_shape_), weight_.unpack_optional(*this), detail::borrowed(eps_));
       out[0] = std::move(all[0]);
       out[1] = std::move(all[1]);
     }
@@ -258,8 +260,10 @@ struct CosineSimilarityBackward0 final : autograd::TapeNode {
   std::string name() const override { return "CosineSimilarityBackward0"; }
   void run(ArrayRef<Tensor> grads, Tensor* out) override {
     if (!grads[0].defined()) return;
+    const Tensor shared_x1 = needs(0) || needs(1) ? x1_.unpack(*this) : Tensor();
+    const Tensor shared_x2 = needs(0) || needs(1) ? x2_.unpack(*this) : Tensor();
     {
-      auto all = vjp::cosine_similarity({needs(0), needs(1)}, grads[0], x1_.unpack(*this), x2_.unpack(*this), detail::borrowed(dim_), detail::borrowed(eps_));
+      auto all = vjp::cosine_similarity({needs(0), needs(1)}, grads[0], shared_x1, shared_x2, detail::borrowed(dim_), detail::borrowed(eps_));
       out[0] = std::move(all[0]);
       out[1] = std::move(all[1]);
     }
@@ -311,8 +315,10 @@ struct PairwiseDistanceBackward0 final : autograd::TapeNode {
   std::string name() const override { return "PairwiseDistanceBackward0"; }
   void run(ArrayRef<Tensor> grads, Tensor* out) override {
     if (!grads[0].defined()) return;
+    const Tensor shared_x1 = needs(0) || needs(1) ? x1_.unpack(*this) : Tensor();
+    const Tensor shared_x2 = needs(0) || needs(1) ? x2_.unpack(*this) : Tensor();
     {
-      auto all = vjp::pairwise_distance({needs(0), needs(1)}, grads[0], x1_.unpack(*this), x2_.unpack(*this), detail::borrowed(p_), detail::borrowed(eps_), detail::borrowed(keepdim_));
+      auto all = vjp::pairwise_distance({needs(0), needs(1)}, grads[0], shared_x1, shared_x2, detail::borrowed(p_), detail::borrowed(eps_), detail::borrowed(keepdim_));
       out[0] = std::move(all[0]);
       out[1] = std::move(all[1]);
     }
@@ -364,8 +370,11 @@ struct CdistBackward0 final : autograd::TapeNode {
   std::string name() const override { return "CdistBackward0"; }
   void run(ArrayRef<Tensor> grads, Tensor* out) override {
     if (!grads[0].defined()) return;
+    const Tensor shared_x1 = needs(0) || needs(1) ? x1_.unpack(*this) : Tensor();
+    const Tensor shared_x2 = needs(0) || needs(1) ? x2_.unpack(*this) : Tensor();
+    const Tensor shared_result = needs(0) || needs(1) ? result_.unpack(*this) : Tensor();
     {
-      auto all = vjp::cdist({needs(0), needs(1)}, grads[0], x1_.unpack(*this), x2_.unpack(*this), detail::borrowed(p_), result_.unpack(*this));
+      auto all = vjp::cdist({needs(0), needs(1)}, grads[0], shared_x1, shared_x2, detail::borrowed(p_), shared_result);
       out[0] = std::move(all[0]);
       out[1] = std::move(all[1]);
     }
@@ -418,8 +427,10 @@ struct MseLossBackward0 final : autograd::TapeNode {
   std::string name() const override { return "MseLossBackward0"; }
   void run(ArrayRef<Tensor> grads, Tensor* out) override {
     if (!grads[0].defined()) return;
+    const Tensor shared_self = needs(0) || needs(1) ? self_.unpack(*this) : Tensor();
+    const Tensor shared_target = needs(0) || needs(1) ? target_.unpack(*this) : Tensor();
     {
-      auto all = vjp::mse_loss({needs(0), needs(1)}, grads[0], self_.unpack(*this), target_.unpack(*this), detail::borrowed(reduction_));
+      auto all = vjp::mse_loss({needs(0), needs(1)}, grads[0], shared_self, shared_target, detail::borrowed(reduction_));
       out[0] = std::move(all[0]);
       out[1] = std::move(all[1]);
     }
@@ -475,8 +486,10 @@ struct L1LossBackward0 final : autograd::TapeNode {
   std::string name() const override { return "L1LossBackward0"; }
   void run(ArrayRef<Tensor> grads, Tensor* out) override {
     if (!grads[0].defined()) return;
+    const Tensor shared_self = needs(0) || needs(1) ? self_.unpack(*this) : Tensor();
+    const Tensor shared_target = needs(0) || needs(1) ? target_.unpack(*this) : Tensor();
     {
-      auto all = vjp::l1_loss({needs(0), needs(1)}, grads[0], self_.unpack(*this), target_.unpack(*this), detail::borrowed(reduction_));
+      auto all = vjp::l1_loss({needs(0), needs(1)}, grads[0], shared_self, shared_target, detail::borrowed(reduction_));
       out[0] = std::move(all[0]);
       out[1] = std::move(all[1]);
     }
@@ -526,8 +539,10 @@ struct SmoothL1LossBackward0 final : autograd::TapeNode {
   std::string name() const override { return "SmoothL1LossBackward0"; }
   void run(ArrayRef<Tensor> grads, Tensor* out) override {
     if (!grads[0].defined()) return;
+    const Tensor shared_self = needs(0) || needs(1) ? self_.unpack(*this) : Tensor();
+    const Tensor shared_target = needs(0) || needs(1) ? target_.unpack(*this) : Tensor();
     {
-      auto all = vjp::smooth_l1_loss({needs(0), needs(1)}, grads[0], self_.unpack(*this), target_.unpack(*this), detail::borrowed(reduction_), detail::borrowed(beta_));
+      auto all = vjp::smooth_l1_loss({needs(0), needs(1)}, grads[0], shared_self, shared_target, detail::borrowed(reduction_), detail::borrowed(beta_));
       out[0] = std::move(all[0]);
       out[1] = std::move(all[1]);
     }
@@ -585,8 +600,10 @@ struct HuberLossBackward0 final : autograd::TapeNode {
   std::string name() const override { return "HuberLossBackward0"; }
   void run(ArrayRef<Tensor> grads, Tensor* out) override {
     if (!grads[0].defined()) return;
+    const Tensor shared_self = needs(0) || needs(1) ? self_.unpack(*this) : Tensor();
+    const Tensor shared_target = needs(0) || needs(1) ? target_.unpack(*this) : Tensor();
     {
-      auto all = vjp::huber_loss({needs(0), needs(1)}, grads[0], self_.unpack(*this), target_.unpack(*this), detail::borrowed(reduction_), detail::borrowed(delta_));
+      auto all = vjp::huber_loss({needs(0), needs(1)}, grads[0], shared_self, shared_target, detail::borrowed(reduction_), detail::borrowed(delta_));
       out[0] = std::move(all[0]);
       out[1] = std::move(all[1]);
     }
@@ -645,8 +662,10 @@ struct BinaryCrossEntropyWithLogitsBackward0 final : autograd::TapeNode {
   std::string name() const override { return "BinaryCrossEntropyWithLogitsBackward0"; }
   void run(ArrayRef<Tensor> grads, Tensor* out) override {
     if (!grads[0].defined()) return;
+    const Tensor shared_self = needs(0) || needs(1) || needs(2) || needs(3) ? self_.unpack(*this) : Tensor();
+    const Tensor shared_target = needs(0) || needs(1) || needs(2) || needs(3) ? target_.unpack(*this) : Tensor();
     {
-      auto all = vjp::binary_cross_entropy_with_logits({needs(0), needs(1), needs(2), needs(3)}, grads[0], self_.unpack(*this), target_.unpack(*this), weight_.unpack_optional(*this), pos_weight_.unpack_optional(*this), detail::borrowed(reduction_));
+      auto all = vjp::binary_cross_entropy_with_logits({needs(0), needs(1), needs(2), needs(3)}, grads[0], shared_self, shared_target, weight_.unpack_optional(*this), pos_weight_.unpack_optional(*this), detail::borrowed(reduction_));
       out[0] = std::move(all[0]);
       out[1] = std::move(all[1]);
       out[2] = std::move(all[2]);

@@ -787,8 +787,10 @@ struct MaxBackward2 final : autograd::TapeNode {
   std::string name() const override { return "MaximumBackward0"; }
   void run(ArrayRef<Tensor> grads, Tensor* out) override {
     if (!grads[0].defined()) return;
+    const Tensor shared_self = needs(0) || needs(1) ? self_.unpack(*this) : Tensor();
+    const Tensor shared_other = needs(0) || needs(1) ? other_.unpack(*this) : Tensor();
     {
-      auto all = vjp::max({needs(0), needs(1)}, grads[0], self_.unpack(*this), other_.unpack(*this));
+      auto all = vjp::max({needs(0), needs(1)}, grads[0], shared_self, shared_other);
       out[0] = std::move(all[0]);
       out[1] = std::move(all[1]);
     }
@@ -968,8 +970,10 @@ struct MinBackward2 final : autograd::TapeNode {
   std::string name() const override { return "MinimumBackward0"; }
   void run(ArrayRef<Tensor> grads, Tensor* out) override {
     if (!grads[0].defined()) return;
+    const Tensor shared_self = needs(0) || needs(1) ? self_.unpack(*this) : Tensor();
+    const Tensor shared_other = needs(0) || needs(1) ? other_.unpack(*this) : Tensor();
     {
-      auto all = vjp::min({needs(0), needs(1)}, grads[0], self_.unpack(*this), other_.unpack(*this));
+      auto all = vjp::min({needs(0), needs(1)}, grads[0], shared_self, shared_other);
       out[0] = std::move(all[0]);
       out[1] = std::move(all[1]);
     }

@@ -26,8 +26,10 @@ struct ViewBackward0 final : autograd::TapeNode {
 Tensor view_tracked(uint8_t flags, const Tensor& self, IntArrayRef size) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::view, self);
-    return autograd::unflat<Tensor>(autograd::batch_loop(
-        batch, [&](autograd::BatchTensors t) { return autograd::flat(t[0].view(size)); }));
+    {
+      const detail::Above above;
+      return batch.wrap(batch.front(0).view(batch.sizes(size)));
+    }
   }
   autograd::Call call(OpId::view, flags, self);
   auto node = call.node<ViewBackward0>();
@@ -65,8 +67,10 @@ struct ViewBackward1 final : autograd::TapeNode {
 Tensor view_tracked(uint8_t flags, const Tensor& self, ScalarType dtype) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::view, self);
-    return autograd::unflat<Tensor>(autograd::batch_loop(
-        batch, [&](autograd::BatchTensors t) { return autograd::flat(t[0].view(dtype)); }));
+    {
+      const detail::Above above;
+      return batch.wrap(batch.front(0).view(dtype));
+    }
   }
   autograd::Call call(OpId::view, flags, self);
   auto node = call.node<ViewBackward1>();
@@ -318,10 +322,12 @@ struct TBackward0 final : autograd::TapeNode {
 Tensor t_tracked(uint8_t flags, const Tensor& self) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::t, self);
-    {
+    if (batch.rank() < 3) {
       const detail::Above above;
       return batch.wrap(batch.rank() < 2 ? batch.front(0) : facula::transpose(batch.front(0), 1, 2));
     }
+    return autograd::unflat<Tensor>(autograd::batch_loop(
+        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::t(t[0])); }));
   }
   autograd::Call call(OpId::t, flags, self);
   auto node = call.node<TBackward0>();
@@ -415,6 +421,10 @@ struct SqueezeBackward0 final : autograd::TapeNode {
 Tensor squeeze_tracked(uint8_t flags, const Tensor& self) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::squeeze, self);
+    if (batch.rank() > 0) {
+      const detail::Above above;
+      return batch.wrap(batch.front(0).squeeze(batch.ones()));
+    }
     return autograd::unflat<Tensor>(autograd::batch_loop(
         batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::squeeze(t[0])); }));
   }
@@ -913,6 +923,10 @@ struct UnfoldBackward0 final : autograd::TapeNode {
 Tensor unfold_tracked(uint8_t flags, const Tensor& self, int64_t dimension, int64_t size, int64_t step) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::unfold, self);
+    if (batch.rank() > 0) {
+      const detail::Above above;
+      return batch.wrap(batch.front(0).unfold(batch.dim(dimension), size, step));
+    }
     return autograd::unflat<Tensor>(autograd::batch_loop(
         batch, [&](autograd::BatchTensors t) { return autograd::flat(t[0].unfold(dimension, size, step)); }));
   }
@@ -1996,10 +2010,12 @@ struct TrilBackward0 final : autograd::TapeNode {
 Tensor tril_tracked(uint8_t flags, const Tensor& self, int64_t diagonal) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::tril, self);
-    {
+    if (batch.rank() > 1) {
       const detail::Above above;
       return batch.wrap(facula::tril(batch.front(0), diagonal));
     }
+    return autograd::unflat<Tensor>(autograd::batch_loop(
+        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::tril(t[0], diagonal)); }));
   }
   autograd::Call call(OpId::tril, flags, self);
   auto node = call.node<TrilBackward0>();
@@ -2079,10 +2095,12 @@ struct TriuBackward0 final : autograd::TapeNode {
 Tensor triu_tracked(uint8_t flags, const Tensor& self, int64_t diagonal) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::triu, self);
-    {
+    if (batch.rank() > 1) {
       const detail::Above above;
       return batch.wrap(facula::triu(batch.front(0), diagonal));
     }
+    return autograd::unflat<Tensor>(autograd::batch_loop(
+        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::triu(t[0], diagonal)); }));
   }
   autograd::Call call(OpId::triu, flags, self);
   auto node = call.node<TriuBackward0>();

@@ -5651,9 +5651,10 @@ struct ClampBackward1 final : autograd::TapeNode {
   bool elementwise() const override { return true; }
   void run(ArrayRef<Tensor> grads, Tensor* out) override {
     if (!grads[0].defined()) return;
-    if (needs(0)) out[0] = vjp::clamp_self(grads[0], self_.unpack(*this), min_.unpack_optional(*this), max_.unpack_optional(*this));
-    if (needs(1)) out[1] = vjp::clamp_min(grads[0], self_.unpack(*this), min_.unpack_optional(*this), max_.unpack_optional(*this));
-    if (needs(2)) out[2] = vjp::clamp_max(grads[0], self_.unpack(*this), min_.unpack_optional(*this), max_.unpack_optional(*this));
+    const Tensor shared_self = needs(0) || needs(1) || needs(2) ? self_.unpack(*this) : Tensor();
+    if (needs(0)) out[0] = vjp::clamp_self(grads[0], shared_self, min_.unpack_optional(*this), max_.unpack_optional(*this));
+    if (needs(1)) out[1] = vjp::clamp_min(grads[0], shared_self, min_.unpack_optional(*this), max_.unpack_optional(*this));
+    if (needs(2)) out[2] = vjp::clamp_max(grads[0], shared_self, min_.unpack_optional(*this), max_.unpack_optional(*this));
   }
   void release_saved() override {
     self_.reset();
@@ -5831,8 +5832,10 @@ struct ClampMinBackward1 final : autograd::TapeNode {
   bool elementwise() const override { return true; }
   void run(ArrayRef<Tensor> grads, Tensor* out) override {
     if (!grads[0].defined()) return;
-    if (needs(0)) out[0] = vjp::clamp_min_self(grads[0], self_.unpack(*this), min_.unpack(*this));
-    if (needs(1)) out[1] = vjp::clamp_min_min(grads[0], self_.unpack(*this), min_.unpack(*this));
+    const Tensor shared_self = needs(0) || needs(1) ? self_.unpack(*this) : Tensor();
+    const Tensor shared_min = needs(0) || needs(1) ? min_.unpack(*this) : Tensor();
+    if (needs(0)) out[0] = vjp::clamp_min_self(grads[0], shared_self, shared_min);
+    if (needs(1)) out[1] = vjp::clamp_min_min(grads[0], shared_self, shared_min);
   }
   void release_saved() override {
     self_.reset();
@@ -6007,8 +6010,10 @@ struct ClampMaxBackward1 final : autograd::TapeNode {
   bool elementwise() const override { return true; }
   void run(ArrayRef<Tensor> grads, Tensor* out) override {
     if (!grads[0].defined()) return;
-    if (needs(0)) out[0] = vjp::clamp_max_self(grads[0], self_.unpack(*this), max_.unpack(*this));
-    if (needs(1)) out[1] = vjp::clamp_max_max(grads[0], self_.unpack(*this), max_.unpack(*this));
+    const Tensor shared_self = needs(0) || needs(1) ? self_.unpack(*this) : Tensor();
+    const Tensor shared_max = needs(0) || needs(1) ? max_.unpack(*this) : Tensor();
+    if (needs(0)) out[0] = vjp::clamp_max_self(grads[0], shared_self, shared_max);
+    if (needs(1)) out[1] = vjp::clamp_max_max(grads[0], shared_self, shared_max);
   }
   void release_saved() override {
     self_.reset();
