@@ -20,7 +20,8 @@ const CpuProgram& cached_program(uint64_t key, const Make& make) {
     uint64_t key = UINT64_MAX;
     const CpuProgram* program = nullptr;
   };
-  thread_local Entry recent[size_t{1} << kRecentBits];
+  // On the heap: what is thread-local in the library must be small, or a program that is running cannot load it.
+  thread_local const std::unique_ptr<Entry[]> recent(new Entry[size_t{1} << kRecentBits]);
   Entry& entry = recent[(key * 0x9e3779b97f4a7c15ULL) >> (64 - kRecentBits)];
   if (entry.key == key) [[likely]]
     return *entry.program;
