@@ -6,8 +6,8 @@
 
 namespace facula {
 
-void run_on_threads(int n, void (*fn)(void* ctx, int thread), void* ctx) {
-#pragma omp parallel num_threads(n)
+void run_on_threads(int n, int team, void (*fn)(void* ctx, int thread), void* ctx) {
+#pragma omp parallel num_threads(team)
   {
     // OpenMP may grant fewer threads than asked for.
     const int granted = omp_get_num_threads();

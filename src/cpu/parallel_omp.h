@@ -3,9 +3,10 @@
 
 namespace facula {
 
-// Calls fn(ctx, t) for t in [0, n), on n threads where OpenMP grants them, and returns when all calls have returned.
-// `fn` must not throw.
-void run_on_threads(int n, void (*fn)(void* ctx, int thread), void* ctx);
+// Calls fn(ctx, t) for t in [0, n), on `team` threads where OpenMP grants them, and returns when all calls have returned.
+// `fn` must not throw. Teams should always have the same size: OpenMP ends threads that a smaller one leaves over, and
+// starting them again costs more than most regions.
+void run_on_threads(int n, int team, void (*fn)(void* ctx, int thread), void* ctx);
 
 // The number of threads OpenMP would take by itself.
 int default_num_threads();
