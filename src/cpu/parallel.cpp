@@ -93,7 +93,8 @@ void parallel_threads(int n, FunctionRef<void(int)> f) {
   Region region{f};
   announce_release(&region.begun);
   run_on_threads(
-      n, std::max(n, get_num_threads()), [](void* ctx, int thread) { static_cast<Region*>(ctx)->run(thread); }, &region);
+      n, std::max(n, get_num_threads()), [](void* ctx, int thread) { static_cast<Region*>(ctx)->run(thread); },
+      &region);
   announce_acquire(&region.ended);
   if (region.error) std::rethrow_exception(region.error);
 }
