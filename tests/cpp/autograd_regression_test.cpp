@@ -2,8 +2,6 @@
 #include <facula/facula.h>
 #include <gtest/gtest.h>
 
-#include <thread>
-
 #include "cpp/expect.h"
 
 namespace facula {
@@ -112,28 +110,6 @@ TEST(AutogradRegression, BatchesCheckEntriesAsCallsDo) {
   EXPECT_THROW(func::vmap([](const Tensor& t) { return t.t(); })(ones({2, 3, 3, 3})), Error);
   EXPECT_THROW(func::vmap([](const Tensor& t) { return t.mm(t); })(ones({2, 3, 3, 3})), Error);
   EXPECT_THROW(func::vmap([](const Tensor& t) { return t.resize_({2}) + 1; })(ones({2, 3})), Error);
-}
-
-TEST(AutogradRegression, ThreadsMayUseViewsWhoseBaseWasWritten) {
-  const Tensor w = ones({100}, kDouble).requires_grad_();
-  for (int round = 0; round < 20; ++round) {
-    Tensor base = zeros({100}, kDouble);
-    std::vector<Tensor> views;
-    for (int64_t i = 0; i < 100; ++i) views.push_back(base[i]);
-    base.copy_(w);
-    std::vector<Tensor> sums(3);
-    std::vector<std::thread> threads;
-    for (size_t k = 0; k < sums.size(); ++k)
-      threads.emplace_back([&, k] {
-        Tensor sum = zeros({}, kDouble);
-        for (const Tensor& v : views) sum = sum + v * 2;
-        sums[k] = sum;
-      });
-    for (std::thread& thread : threads) thread.join();
-    w.mutable_grad() = Tensor();
-    (sums[0] + sums[1] + sums[2]).backward();
-    ASSERT_TRUE(equal(w.grad(), full({100}, 6.0, kDouble)));
-  }
 }
 
 }  // namespace
