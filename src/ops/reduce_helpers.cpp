@@ -152,7 +152,8 @@ void run_reduce(Reduce kind, const Tensor& self, ScalarType compute, uint64_t ma
   const TensorImpl* t = self.impl();
   if (t->device.is_meta()) return;
   const ScalarType second = targets.size() > 1 ? targets[1].impl()->dtype : ScalarType::Undefined;
-  const CpuProgram& program = program_of({kind, t->dtype, compute, targets[0].impl()->dtype, second});
+  const ProgramKey key{kind, t->dtype, compute, targets[0].impl()->dtype, second};
+  const CpuProgram& program = program_of(key);
   int64_t strides[2][kMaxDims];
   ArrayArg stores[2];
   for (size_t k = 0; k < targets.size(); ++k) {
