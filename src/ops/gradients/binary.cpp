@@ -11,11 +11,6 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// The gradient through a multiplication by a number.
-Tensor scaled(const Tensor& grad, const Scalar& factor) {
-  return factor.equal_int(1) ? grad : grad * conjugate(factor);
-}
-
 // Integers that took part in a computation of floats, as it saw them.
 Tensor as_dtype_of(const Tensor& t, const Tensor& like) {
   return t.scalar_type() == like.scalar_type() ? t : t.to(like.scalar_type());
@@ -26,7 +21,7 @@ bool rounds(std::optional<std::string_view> rounding_mode) { return rounding_mod
 }  // namespace
 
 Tensor add_self(const Tensor& grad) { return grad; }
-Tensor add_other(const Tensor& grad, const Scalar& alpha) { return scaled(grad, alpha); }
+Tensor add_other(const Tensor& grad, const Scalar& alpha) { return scaled_by(grad, alpha); }
 
 Tensor sub_self(const Tensor& grad) { return grad; }
 Tensor sub_other(const Tensor& grad, const Scalar& alpha) {

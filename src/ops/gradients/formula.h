@@ -107,6 +107,10 @@ inline Lane conjugate(const Lane& a) { return a; }
 // The conjugate where it differs: `conj` gives real tensors memory of their own.
 inline Tensor conjugate(const Tensor& t) { return t.is_complex() ? conj(t) : t; }
 inline Scalar conjugate(const Scalar& number) { return number.conj(); }
+// The gradient through a multiplication by a number.
+inline Tensor scaled_by(const Tensor& grad, const Scalar& factor) {
+  return factor.equal_int(1) ? grad : grad * conjugate(factor);
+}
 inline Lane clamp(const Lane& a, double low, double high) {
   return Lane::apply(ScalarOp::clamp, a, a.constant(low), a.constant(high));
 }

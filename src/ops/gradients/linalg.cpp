@@ -10,11 +10,6 @@ namespace facula::vjp {
 
 namespace {
 
-// The gradient through a multiplication by a number.
-Tensor scaled(const Tensor& grad, const Scalar& factor) {
-  return factor.equal_int(1) ? grad : grad * conjugate(factor);
-}
-
 // The conjugate transpose of matrices.
 Tensor adjoint(const Tensor& matrices) { return conjugate(matrices).transpose(-2, -1); }
 
@@ -96,31 +91,31 @@ Tensor mm_mat2(const Tensor& grad, const Tensor& self) { return adjoint(self).mm
 Tensor bmm_self(const Tensor& grad, const Tensor& mat2) { return grad.bmm(adjoint(mat2)); }
 Tensor bmm_mat2(const Tensor& grad, const Tensor& self) { return adjoint(self).bmm(grad); }
 
-Tensor addmm_self(const Tensor& grad, const Scalar& beta) { return scaled(grad, beta); }
+Tensor addmm_self(const Tensor& grad, const Scalar& beta) { return scaled_by(grad, beta); }
 Tensor addmm_mat1(const Tensor& grad, const Tensor& mat2, const Scalar& alpha) {
-  return scaled(mm_self(grad, mat2), alpha);
+  return scaled_by(mm_self(grad, mat2), alpha);
 }
 Tensor addmm_mat2(const Tensor& grad, const Tensor& mat1, const Scalar& alpha) {
-  return scaled(mm_mat2(grad, mat1), alpha);
+  return scaled_by(mm_mat2(grad, mat1), alpha);
 }
 
-Tensor baddbmm_self(const Tensor& grad, const Scalar& beta) { return scaled(grad, beta); }
+Tensor baddbmm_self(const Tensor& grad, const Scalar& beta) { return scaled_by(grad, beta); }
 Tensor baddbmm_batch1(const Tensor& grad, const Tensor& batch2, const Scalar& alpha) {
-  return scaled(bmm_self(grad, batch2), alpha);
+  return scaled_by(bmm_self(grad, batch2), alpha);
 }
 Tensor baddbmm_batch2(const Tensor& grad, const Tensor& batch1, const Scalar& alpha) {
-  return scaled(bmm_mat2(grad, batch1), alpha);
+  return scaled_by(bmm_mat2(grad, batch1), alpha);
 }
 
 Tensor mv_self(const Tensor& grad, const Tensor& vec) { return grad.unsqueeze(1) * conjugate(vec); }
 Tensor mv_vec(const Tensor& grad, const Tensor& self) { return adjoint(self).mv(grad); }
 
-Tensor addmv_self(const Tensor& grad, const Scalar& beta) { return scaled(grad, beta); }
+Tensor addmv_self(const Tensor& grad, const Scalar& beta) { return scaled_by(grad, beta); }
 Tensor addmv_mat(const Tensor& grad, const Tensor& vec, const Scalar& alpha) {
-  return mv_self(scaled(grad, alpha), vec);
+  return mv_self(scaled_by(grad, alpha), vec);
 }
 Tensor addmv_vec(const Tensor& grad, const Tensor& mat, const Scalar& alpha) {
-  return scaled(mv_vec(grad, mat), alpha);
+  return scaled_by(mv_vec(grad, mat), alpha);
 }
 
 Tensor dot_self(const Tensor& grad, const Tensor& tensor) { return grad * conjugate(tensor); }
