@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 
 import opgen_boxed as boxed
+import opgen_python as python
+import opgen_stubs as stubs
 import opgen_tape as tape
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -653,6 +655,9 @@ def docs_page(family, ops):
         for d in op.defs:
             lines += [form.declaration(owner="Tensor::" if form.is_method else "") + ";" for form in forms(d)]
         lines += ["```", ""]
+        signatures = python.readable_signatures(op)
+        if signatures:
+            lines += ["In Python:", "", "```text"] + signatures + ["```", ""]
         facts = [f"Kind: {op.kind}.", "Differentiable." if op.differentiable else "Not differentiable."]
         if op.aliases:
             facts.append("Also called " + ", ".join(f"`{a}`" for a in op.aliases) + ".")
@@ -684,6 +689,8 @@ def outputs(ops):
         "tests/generated/boxed_calls.h": boxed.boxed_h(families, HEADER),
         "tests/generated/boxed_calls.cpp": boxed.boxed_table_cpp(families, HEADER),
     }
+    files.update(python.outputs(families, HEADER, wrap))
+    files.update(stubs.outputs(families, HEADER, wrap))
     for family, members in families.items():
         files[f"src/ops/generated/calls_{family}.cpp"] = calls_cpp(family, members)
         files[f"docs/ops/{family}.md"] = docs_page(family, members)

@@ -11,7 +11,7 @@ results), and facts about an argument that cost no memory: `self.sizes`, `.strid
 does not have is left out of its call, so that one line serves several overloads; lines that are indented under a `def`
 hold for that overload alone.
 """
-from opgen_batch import batch_branch
+from opgen_batch import batch_branch, random_definition, random_test
 
 TENSORS = ("Tensor", "Tensor?", "Tensor[]", "Tensor?[]")
 FACTS = {"sizes": ("IntArrayRef", "DimVector"), "strides": ("IntArrayRef", "DimVector"),
@@ -326,7 +326,7 @@ def tracked_form(d, form):
     head = f"{form.result} {form.name}_tracked(uint8_t flags, " + ", ".join(f"{t} {n}" for t, n in params) + ") {"
     edges = ", ".join([a.name for a in edge_args(d, inplace)])
     call = public_call(d, form)
-    batch = batch_branch(d, form, inplace, call)
+    batch = batch_branch(d, form, inplace)
     if not rules and not inplace:
         return [head, "  if (flags & detail::kTracksBatch) {"] + batch + \
             ["  }", "  const detail::Below below;", f"  return {call};", "}", ""]
@@ -363,16 +363,18 @@ def tracked_form(d, form):
 
 
 def tracked_test(d, form):
-    """The first statement of a call: who watches goes another way."""
+    """The first statements of a call: who watches goes another way, and so do random ops inside of a vmap."""
+    return watched_test(d, form) + random_test(d, form)
+
+
+def watched_test(d, form):
     tensors = [a.name for a in d.args if a.type in TENSORS]
     flags = f"autograd::tracked({', '.join(tensors)})"
     if form.variant == "out":
-        differentiable = ", ".join(a.name for a in d.args if a.type in TENSORS[:3])
-        if not differentiable or not d.op.differentiable:
-            return []
-        outs = ", ".join(d.out_names)
+        # Arguments that no gradient flows through may require one; what is written to must not.
+        differentiable = [a.name for a in d.args if a.type in TENSORS[:3]] if d.op.differentiable else []
         return [f"  if (const uint8_t flags = autograd::tracked({', '.join(d.out_names + tensors)})) [[unlikely]] "
-                f"autograd::Call(OpId::{d.op.name}, flags, {outs}, {differentiable}).check_out();"]
+                f"autograd::Call(OpId::{d.op.name}, flags, {', '.join(d.out_names + differentiable)}).check_out();"]
     if made_of_ops(d.op):
         if not tensors or form.variant in ("function", "method"):
             return []
@@ -403,6 +405,9 @@ def tracked_definitions(d, forms_of_overload):
     for form in forms_of_overload:
         if form.is_method and d.has("inplace" if form.variant == "inplace_method" else "function"):
             continue
+        inplace = form.variant in ("inplace", "inplace_method")
+        params = ", ".join(f"{t} {n}" for t, n in parameters(d, form, "Tensor&" if inplace else "const Tensor&"))
+        lines += random_definition(d, form, f"{form.result} {form.name}_in_batch({params}) {{")
         lines += tracked_form(d, form)
     return ["namespace {", ""] + lines + ["}  // namespace", ""] if lines else []
 

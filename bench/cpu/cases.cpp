@@ -358,6 +358,20 @@ void add_gradients(Book& book) {
       };
     });
   }
+  for (const auto& [name, count] : {std::pair<const char*, int64_t>{"64K", 1 << 16}, {"1M", 1 << 20}}) {
+    const auto chain = [&, count = count](const std::string& what, bool both) {
+      book.add("chain of eight " + what + " " + name + " f32", "gradient", [=] {
+        return [x = parameter({count}, 1, 2.0f), w = input({count}, kF32, 2).requires_grad_(both),
+                g = input({count}, kF32, 3)] {
+          forget_gradients({x, w});
+          chain_of_eight(x, w).backward(g);
+          return x.grad();
+        };
+      });
+    };
+    chain("step", false);
+    chain("two parameters step", true);
+  }
   for (Case& item : book.cases())
     if (item.group == "gradient") item.gradient = true;
 }

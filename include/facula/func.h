@@ -4,13 +4,16 @@
 //   Tensor dw = func::grad(f)(w, x);                                  // by the first argument
 //   Tensor per_sample = func::vmap(func::grad(f), {std::nullopt, 0})(w, xs);
 //   Tensor h = func::hessian(f)(w, x);
+//   Tensor noisy = func::vmap([](const Tensor& x) { return x + randn({3}); }, 0, 0, "different")(xs);
 #pragma once
 
 #include <facula/autograd/autograd.h>
 #include <facula/tensor.h>
 
 #include <functional>
+#include <initializer_list>
 #include <optional>
+#include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -24,16 +27,46 @@ using Fn = std::function<variable_list(const variable_list&)>;
 // The dimension of each argument that runs over the batch; none for an argument that all entries share.
 using InDims = std::vector<std::optional<int64_t>>;
 
+// Where the batch goes in the results: one dimension for all, or one for each. None gives a result as it is, which must be
+// the same for all entries then.
+class OutDims {
+ public:
+  OutDims(int64_t all = 0) : all_(all) {}
+  OutDims(std::initializer_list<std::optional<int64_t>> each) : each_(each), listed_(true) {}
+  OutDims(std::vector<std::optional<int64_t>> each) : each_(std::move(each)), listed_(true) {}
+  bool listed() const { return listed_; }
+  size_t size() const { return each_.size(); }
+  std::optional<int64_t> operator[](size_t result) const { return listed_ ? each_.at(result) : all_; }
+
+ private:
+  int64_t all_ = 0;
+  std::vector<std::optional<int64_t>> each_;
+  bool listed_ = false;
+};
+
+// How vmap runs. `randomness` says what random ops do inside: "error" refuses them, "same" draws once for all entries,
+// "different" draws for each. With a `chunk_size` at most that many entries run at once.
+struct VmapOptions {
+  InDims in_dims = {};  // none at all: `in_dim` of every argument
+  int64_t in_dim = 0;
+  OutDims out_dims = 0;
+  std::string randomness = "error";
+  std::optional<int64_t> chunk_size = std::nullopt;
+};
+
 namespace detail {
 
 FACULA_API std::pair<Tensor, Tensor> value_and_grad(const Fn& f, const variable_list& args, size_t argnum);
-FACULA_API variable_list vmap(const Fn& f, const variable_list& args, const InDims& in_dims, int64_t out_dim);
+FACULA_API variable_list vmap(const Fn& f, const variable_list& args, const VmapOptions& options);
+inline variable_list vmap(const Fn& f, const variable_list& args, InDims in_dims, OutDims out_dims) {
+  return vmap(f, args, VmapOptions{.in_dims = std::move(in_dims), .out_dims = std::move(out_dims)});
+}
 FACULA_API std::pair<variable_list, variable_list> jvp(const Fn& f, const variable_list& args,
                                                        const variable_list& tangents);
 FACULA_API std::pair<variable_list, std::function<variable_list(const variable_list&)>> vjp(const Fn& f,
                                                                                             const variable_list& args);
 FACULA_API Tensor jacrev(const Fn& f, const variable_list& args, size_t argnum);
-FACULA_API Tensor jacfwd(const Fn& f, const variable_list& args, size_t argnum);
+FACULA_API Tensor jacfwd(const Fn& f, const variable_list& args, size_t argnum, const std::string& randomness);
 
 inline variable_list as_list(Tensor t) { return {std::move(t)}; }
 inline variable_list as_list(variable_list list) { return list; }
@@ -65,6 +98,14 @@ Fn over_list(const F& f, const Args&...) {
   return over_list(f, std::index_sequence_for<Args...>());
 }
 
+template <class F>
+auto mapped(F f, VmapOptions options) {
+  return [f = std::move(f), options = std::move(options)](const auto&... args) {
+    using R = std::decay_t<decltype(f(args...))>;
+    return from_list<R>(vmap(over_list(f, args...), {args...}, options));
+  };
+}
+
 }  // namespace detail
 
 // The gradient of a function with one real number as result.
@@ -83,11 +124,22 @@ auto value_and_grad(F f, size_t argnum = 0) {
 
 // `f` for each entry of a batch, as one call over whole batches.
 template <class F>
-auto vmap(F f, InDims in_dims = {}, int64_t out_dim = 0) {
-  return [f = std::move(f), in_dims = std::move(in_dims), out_dim](const auto&... args) {
-    using R = std::decay_t<decltype(f(args...))>;
-    return detail::from_list<R>(detail::vmap(detail::over_list(f, args...), {args...}, in_dims, out_dim));
-  };
+auto vmap(F f, InDims in_dims = {}, OutDims out_dims = 0, std::string randomness = "error",
+          std::optional<int64_t> chunk_size = std::nullopt) {
+  return detail::mapped(std::move(f), VmapOptions{.in_dims = std::move(in_dims),
+                                                  .out_dims = std::move(out_dims),
+                                                  .randomness = std::move(randomness),
+                                                  .chunk_size = chunk_size});
+}
+// The same with one dimension for all arguments.
+template <class F, class Dim>
+  requires std::is_integral_v<Dim>
+auto vmap(F f, Dim in_dim, OutDims out_dims = 0, std::string randomness = "error",
+          std::optional<int64_t> chunk_size = std::nullopt) {
+  return detail::mapped(std::move(f), VmapOptions{.in_dim = static_cast<int64_t>(in_dim),
+                                                  .out_dims = std::move(out_dims),
+                                                  .randomness = std::move(randomness),
+                                                  .chunk_size = chunk_size});
 }
 
 // Value and derivative in the direction of `tangents`, one for each argument.
@@ -109,7 +161,8 @@ auto vjp(const F& f, const Args&... args) {
 }
 
 // The matrix of derivatives of a function with one tensor as result: sizes of the result, then of the argument. jacrev takes
-// a backward pass for each entry of the result, jacfwd a forward pass for each entry of the argument, all in one batch.
+// a backward pass for each entry of the result, jacfwd a forward pass for each entry of the argument, all in one batch; what
+// random ops do in that batch is said as for vmap.
 template <class F>
 auto jacrev(F f, size_t argnum = 0) {
   return [f = std::move(f), argnum](const auto&... args) -> Tensor {
@@ -117,9 +170,9 @@ auto jacrev(F f, size_t argnum = 0) {
   };
 }
 template <class F>
-auto jacfwd(F f, size_t argnum = 0) {
-  return [f = std::move(f), argnum](const auto&... args) -> Tensor {
-    return detail::jacfwd(detail::over_list(f, args...), {args...}, argnum);
+auto jacfwd(F f, size_t argnum = 0, std::string randomness = "error") {
+  return [f = std::move(f), argnum, randomness = std::move(randomness)](const auto&... args) -> Tensor {
+    return detail::jacfwd(detail::over_list(f, args...), {args...}, argnum, randomness);
   };
 }
 template <class F>

@@ -59,7 +59,7 @@ class TensorAccessor {
 
 class FACULA_API Tensor {
  public:
-  Tensor() noexcept = default;
+  Tensor() noexcept {}
   explicit Tensor(intrusive_ptr<TensorImpl> impl) noexcept;
   Tensor(const Tensor& other) noexcept;
   Tensor(Tensor&& other) noexcept : impl_(std::exchange(other.impl_, nullptr)) {}
@@ -191,19 +191,23 @@ class FACULA_API Tensor {
   template <class F>
   autograd::HookHandle register_hook(F hook) const;
   void remove_hook(autograd::HookHandle& hook) const;
+  void remove_hook(unsigned number) const;  // what the handle of register_hook converts to
   // Called with this leaf after its `.grad` was written.
   autograd::HookHandle register_post_accumulate_grad_hook(std::function<void(const Tensor&)> hook) const;
   // The same elements without history.
   Tensor detach() const;
   Tensor& detach_() const;
-  Tensor data() const { return detach(); }
-  Tensor variable_data() const { return detach(); }
+  // As detach, and writing to it is not noticed by the tape: it counts versions of its own.
+  Tensor data() const;
+  Tensor variable_data() const { return data(); }
   Tensor tensor_data() const { return detach(); }
   void set_data(const Tensor& source) const;
   // Views share the memory of their base.
   bool is_view() const;
   Tensor _base() const;
   bool is_inference() const;
+  // What autograd::impl::set_name gave it; empty at first.
+  const std::string& name() const;
   std::string toString() const;
   void print() const;
 

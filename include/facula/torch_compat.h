@@ -4,6 +4,7 @@
 
 #include <facula/core/warning.h>
 #include <facula/facula.h>
+#include <facula/nn/nn.h>
 
 #include <concepts>
 #include <cstddef>
@@ -94,6 +95,14 @@ namespace cuda {
 inline bool is_available() { return false; }
 inline int64_t device_count() { return 0; }
 }  // namespace cuda
+
+// Names of libtorch for "below the tape".
+class AutoNonVariableTypeMode : public AutoGradMode {
+ public:
+  explicit AutoNonVariableTypeMode(bool enabled = true) : AutoGradMode(!enabled && GradMode::is_enabled()) {}
+};
+using AutoDispatchBelowAutograd = NoGradGuard;
+using AutoDispatchBelowADInplaceOrView = NoGradGuard;
 
 namespace autograd {
 using Variable = Tensor;
@@ -199,6 +208,9 @@ class TypeMeta {
 #endif
 #define AT_ASSERT(...) TORCH_INTERNAL_ASSERT(__VA_ARGS__)
 #define AT_ERROR(...) FACULA_TORCH_CHECK(false, Error, __VA_ARGS__)
+
+#define TORCH_MODULE_IMPL(Name, ImplType) FACULA_MODULE_IMPL(Name, ImplType)
+#define TORCH_MODULE(Name) FACULA_MODULE(Name)
 
 #define TORCH_WARN(...) \
   ::facula::warn(::facula::Warning({__func__, __FILE__, static_cast<uint32_t>(__LINE__)}, ::facula::str(__VA_ARGS__)))

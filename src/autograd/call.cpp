@@ -38,23 +38,28 @@ void Call::examine() {
   if (!(flags_ & detail::kTracksTangent) && !(dual_base && (detail::thread_modes.mask & detail::kTracksTangent)))
       [[likely]]
     return;
-  for (size_t i = 0; i < count; ++i) {
-    bool dual = false;
+  find_levels(inputs_, levels_, wanted_);
+  for (size_t i = 0; i < count; ++i) wanted_[i] = wanted_[i] || (records_ && requires_grad(inputs_[i]));
+  wants_node_ = records_ || dual();
+}
+
+void find_levels(const Inputs& inputs, SmallVector<uint32_t, 2>& levels, SmallVector<bool, 8>& dual) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    bool any = false;
     const auto look = [&](const Tangents* tangents) {
       if (!tangents) return;
       for (size_t k = 0; k < tangents->all.size(); ++k) {
         const uint32_t level = tangents->all[k].level;
-        if (!tangent_of(inputs_[i], level).defined()) continue;
-        dual = true;
-        if (std::find(levels_.begin(), levels_.end(), level) == levels_.end()) levels_.push_back(level);
+        if (!tangent_of(inputs[i], level).defined()) continue;
+        any = true;
+        if (std::find(levels.begin(), levels.end(), level) == levels.end()) levels.push_back(level);
       }
     };
-    look(tangents_of_base(inputs_[i]));
-    if (const Tape* tape = tape_of(inputs_[i])) look(tape->tangents.get());
-    wanted_.push_back(dual || (records_ && requires_grad(inputs_[i])));
+    look(tangents_of_base(inputs[i]));
+    if (const Tape* tape = tape_of(inputs[i])) look(tape->tangents.get());
+    dual.push_back(any);
   }
-  std::sort(levels_.begin(), levels_.end());
-  wants_node_ = records_ || dual();
+  std::sort(levels.begin(), levels.end());
 }
 
 void Call::prepare(TapeNode& node) {
@@ -62,7 +67,7 @@ void Call::prepare(TapeNode& node) {
   for (size_t i = 0; i < inputs_.size(); ++i) {
     const Tensor& input = inputs_[i];
     node.add_edge(records_ ? gradient_edge(input) : Edge{});
-    if (const Tape* tape = tape_of(input); tape && tape->accumulator && !tape->accumulator->post_accumulate.empty())
+    if (const Tape* tape = tape_of(input); tape && tape->accumulator && tape->accumulator->has_accumulated_hooks())
       node.extras().keep_alive.push_back(input);
   }
   if (dual()) choice_.emplace(&node, wanted_.data());
@@ -89,7 +94,11 @@ void Call::check_inplace(const Tensor& self) const {
       ": a view of a leaf Variable that requires grad is being used in an in-place operation. Write to it under "
       "NoGradGuard, or clone the leaf first");
   FACULA_CHECK(
-      !impl->view_without_grad, Error, op,
+      impl->view_kind != ViewKind::Custom, Error, op,
+      ": this tensor is a view that a custom function returned, and is being modified inplace. The gradient of "
+      "the write would take the place of that function's own backward; clone what the function returns first");
+  FACULA_CHECK(
+      impl->view_kind != ViewKind::Unrecorded, Error, op,
       ": A view was created in no_grad mode and is being modified inplace with grad mode enabled. Make the view "
       "outside of NoGradGuard, or write under it");
   FACULA_CHECK(impl->dtype == impl->base->dtype, NotSupportedError, op,
@@ -133,16 +142,22 @@ void Call::finish(const intrusive_ptr<TapeNode>& node, ArrayRef<Tensor> results)
   if (records_)
     for (const Tensor& result : results)
       if (!is_input(result)) set_history(result, node);
-  if (dual()) push_all(*node, results, false);
+  if (dual()) push_all(*node, inputs_, ArrayRef<uint32_t>(levels_.data(), levels_.size()), results, {}, records_);
 }
 
 void Call::finish_view(const intrusive_ptr<TapeNode>& node, const Tensor& result,
                        FunctionRef<Tensor(const Tensor&)> again) {
-  if (result.impl()->base) result.impl()->view_without_grad = !detail::thread_modes.grad;
+  TensorImpl* impl = result.impl();
+  if (impl->base) impl->set_view_kind(inputs_[0].impl(), detail::thread_modes.grad);
   if (!node) return;
   choice_.reset();
   if (is_input(result)) return;
-  if (records_) set_history(result, node);
+  if (records_) {
+    set_history(result, node);
+    // What as_strided shows of memory need not be part of the view that it was called on: the history begins at the base.
+    if (op_ == OpId::as_strided && inputs_[0].impl()->base && impl->view_kind == ViewKind::Recorded && impl->base)
+      --tape_of(impl)->version_at_history;
+  }
   for (const uint32_t level : levels_) {
     const Tensor tangent = tangent_of(inputs_[0], level);
     if (tangent.defined()) set_tangent(result, level, again(tangent));
@@ -152,7 +167,7 @@ void Call::finish_view(const intrusive_ptr<TapeNode>& node, const Tensor& result
 void Call::finish_view(const intrusive_ptr<TapeNode>& node, const std::vector<Tensor>& results,
                        FunctionRef<std::vector<Tensor>(const Tensor&)> again) {
   for (const Tensor& result : results)
-    if (result.impl()->base) result.impl()->view_without_grad = !detail::thread_modes.grad;
+    if (result.impl()->base) result.impl()->set_view_kind(inputs_[0].impl(), detail::thread_modes.grad);
   if (!node) return;
   choice_.reset();
   if (records_)
@@ -169,7 +184,9 @@ void Call::finish_inplace(const intrusive_ptr<TapeNode>& node, const Tensor& sel
   if (!node) return;
   choice_.reset();
   if (records_) rebase_history(self, node);
-  if (dual()) push_all(*node, ArrayRef<Tensor>(&self, 1), true);
+  if (dual())
+    push_all(*node, inputs_, ArrayRef<uint32_t>(levels_.data(), levels_.size()), ArrayRef<Tensor>(&self, 1), 0,
+             records_);
 }
 
 void Call::finish_inplace_view(const intrusive_ptr<TapeNode>& node, const Tensor& self,
@@ -210,22 +227,22 @@ bool all_real(const Inputs& inputs, ArrayRef<Tensor> results) {
   for (size_t i = 0; i < inputs.size(); ++i)
     if (inputs[i].defined() && inputs[i].is_complex()) return false;
   for (const Tensor& r : results)
-    if (r.is_complex()) return false;
+    if (r.defined() && r.is_complex()) return false;
   return true;
 }
 
 }  // namespace
+
+HideTangents::HideTangents() { detail::thread_modes.tangent_floor = next_level.load(); }
 
 uint32_t open_level() {
   const uint32_t level = next_level.fetch_add(1);
   open_levels.push_back(level);
   return level;
 }
-void close_level(uint32_t level) {
-  FACULA_CHECK(!open_levels.empty() && open_levels.back() == level, Error,
-               "forward mode: levels end in the reverse of the order in which they began; level ", level,
-               " is not the innermost");
-  open_levels.pop_back();
+void close_level(uint32_t level) noexcept {
+  // Most often the innermost. One that ends too early, or in another thread, leaves the others as they are.
+  std::erase(open_levels, level);
   const auto shared = open_levels.empty() ? std::exchange(shared_tangents, {}) : shared_tangents;
   for (const auto& each : shared) {
     std::vector<Tensor> gone;  // freed after the list is in order again
@@ -264,9 +281,15 @@ std::pair<Tensor, Tensor> tangent_around(const Tensor& base, const Tensor& part,
 
 }  // namespace
 
+bool has_own_tangent(const Tensor& t, uint32_t level) {
+  const Tape* tape = tape_of(t);
+  return tape && tape->tangents && find_level(*tape->tangents, level);
+}
+
 Tensor tangent_of(const Tensor& t, uint32_t level) {
   const Tape* tape = tape_of(t);
-  if (!t.defined() || level >= detail::thread_modes.tangent_limit) return {};
+  if (!t.defined() || level >= detail::thread_modes.tangent_limit || level < detail::thread_modes.tangent_floor)
+    return {};
   if (std::find(open_levels.begin(), open_levels.end(), level) == open_levels.end()) return {};
   if (tape && tape->tangents)
     if (const Tensor* own = find_level(*tape->tangents, level)) return *own;
@@ -321,6 +344,33 @@ void set_tangent(const Tensor& t, uint32_t level, const Tensor& given) {
   tape.tangents->all.push_back({level, tangent});
 }
 
+namespace {
+
+// The gradient of input `i` that a user's backward gave is not connected to the incoming ones. That is right when it is zero
+// whatever comes in; otherwise its derivative is unknown.
+void check_is_zero(TapeNode& node, ArrayRef<Tensor> zero_grads, const SmallVector<bool, 8>& wanted, size_t i) {
+  const NoGradGuard quiet;
+  std::vector<Tensor> some(zero_grads.size());
+  for (size_t j = 0; j < some.size(); ++j) {
+    if (!zero_grads[j].defined()) continue;
+    const Tensor like = detached_alias(zero_grads[j]);
+    some[j] = arange(1, like.numel() + 1, TensorOptions(kDouble)).sqrt().reshape(like.sizes()).to(like.options());
+  }
+  SmallVector<Tensor, 4> out(wanted.size());
+  {
+    const Wanted choice(&node, wanted.data());
+    node.run(some, out.data());
+  }
+  FACULA_CHECK(!out[i].defined() || !out[i].ne(0).any().item<bool>(), NotSupportedError, node.name(),
+               ": forward mode needs the derivative of backward by the gradients that it gets, and the tape has not "
+               "recorded how gradient ",
+               i,
+               " comes about; write backward with ops (no detach(), NoGradGuard or data pointers), or use reverse mode "
+               "(backward, func::vjp, func::jacrev)");
+}
+
+}  // namespace
+
 std::vector<Tensor> push_forward(TapeNode& node, const Inputs& inputs, ArrayRef<Tensor> tangents,
                                  ArrayRef<Tensor> results) {
   const size_t count = inputs.size();
@@ -351,7 +401,7 @@ std::vector<Tensor> push_forward(TapeNode& node, const Inputs& inputs, ArrayRef<
   {
     const AutoGradMode record(true);
     for (size_t j = 0; j < results.size(); ++j) {
-      if (!isDifferentiableType(results[j].scalar_type())) continue;
+      if (!results[j].defined() || !isDifferentiableType(results[j].scalar_type())) continue;
       grads[j] = zeros_like(detached_alias(results[j]));
       grads[j].requires_grad_(true);
       seeds.push_back(grads[j]);
@@ -370,6 +420,19 @@ std::vector<Tensor> push_forward(TapeNode& node, const Inputs& inputs, ArrayRef<
       info.dtype = inputs[i].scalar_type();
       info.device = inputs[i].device();
       Tensor fitted = fit_gradient(out[i], info, node, i);
+      if (node.written_by_user()) {
+        // One by one, since each must turn out to be connected to what came in.
+        variable_list by_seed(seeds.size());
+        if (requires_grad(fitted)) by_seed = grad({fitted}, seeds, {tangents[i]}, true, recording, true);
+        if (std::none_of(by_seed.begin(), by_seed.end(), [](const Tensor& t) { return t.defined(); }))
+          check_is_zero(node, grads, wanted, i);
+        for (size_t j = 0, k = 0; j < results.size(); ++j) {
+          if (!grads[j].defined()) continue;
+          const Tensor& part = by_seed[k++];
+          if (part.defined()) found[j] = found[j].defined() ? found[j] + part : part;
+        }
+        continue;
+      }
       if (!requires_grad(fitted)) continue;
       pulled.push_back(std::move(fitted));
       weights.push_back(tangents[i]);
@@ -384,11 +447,24 @@ std::vector<Tensor> push_forward(TapeNode& node, const Inputs& inputs, ArrayRef<
 
 namespace {
 
+const BatchInfo* batch_in(const Tensor& t) {
+  return t.impl()->tracking & detail::kTracksBatch ? tape_of(t)->batch.get() : nullptr;
+}
+
+// Whether `t` is a batch at every level where `other` is one.
+bool in_batches_of(const Tensor& t, const Tensor& other) {
+  for (const BatchInfo* wanted = batch_in(other); wanted; wanted = batch_in(wanted->value)) {
+    const BatchInfo* own = batch_in(t);
+    while (own && own->level != wanted->level) own = batch_in(own->value);
+    if (!own) return false;
+  }
+  return true;
+}
+
 // In-place ops write to the tangents of their tensors: a tangent shares no memory with those it came from, and that of a
 // batch is a batch.
 Tensor with_own_memory(const Tensor& tangent, ArrayRef<Tensor> sources, const Tensor& result) {
-  if ((result.impl()->tracking & detail::kTracksBatch) && !(tangent.impl()->tracking & detail::kTracksBatch))
-    return tangent + zeros_like(result.detach());
+  if (!in_batches_of(tangent, result)) return tangent + zeros_like(result.detach());
   const auto shares = [&](const Tensor& source) {
     return source.defined() && source.impl()->storage.get() == tangent.impl()->storage.get();
   };
@@ -397,35 +473,35 @@ Tensor with_own_memory(const Tensor& tangent, ArrayRef<Tensor> sources, const Te
 
 }  // namespace
 
-void Call::push_all(TapeNode& node, ArrayRef<Tensor> results, bool inplace) {
-  std::vector<Tangents::One> before;
-  if (inplace) {
+void push_all(TapeNode& node, const Inputs& inputs, ArrayRef<uint32_t> levels, ArrayRef<Tensor> results,
+              std::optional<size_t> written, bool recorded) {
+  if (written) {
     Tape& tape = ensure_tape(results[0]);
     auto fresh = intrusive_ptr<Tangents>::adopt(new Tangents());
     if (tape.tangents) {
-      before = tape.tangents->all;
-      if (records_) shared_tangents.push_back(tape.tangents);
+      fresh->all = tape.tangents->all;
+      if (recorded) shared_tangents.push_back(tape.tangents);
     }
-    fresh->all = before;
     tape.tangents = fresh;
   }
-  for (const uint32_t level : levels_) {
-    std::vector<Tensor> tangents(inputs_.size());
-    for (size_t i = 0; i < inputs_.size(); ++i) tangents[i] = tangent_of(inputs_[i], level);
+  for (const uint32_t level : levels) {
+    std::vector<Tensor> tangents(inputs.size());
+    for (size_t i = 0; i < inputs.size(); ++i) tangents[i] = tangent_of(inputs[i], level);
     const TangentLimit limit(level);
     // What the tape saves of the tangent that is about to be overwritten must stay.
-    Tensor overwritten = inplace ? tangents[0] : Tensor();
-    if (overwritten.defined() && GradMode::is_enabled()) tangents[0] = overwritten.clone();
-    std::vector<Tensor> pushed = push_forward(node, inputs_, tangents, results);
+    Tensor overwritten = written ? tangents[*written] : Tensor();
+    if (overwritten.defined() && GradMode::is_enabled()) tangents[*written] = overwritten.clone();
+    std::vector<Tensor> pushed = push_forward(node, inputs, tangents, results);
     for (size_t j = 0; j < results.size(); ++j)
       if (pushed[j].defined()) pushed[j] = with_own_memory(pushed[j], tangents, results[j]);
     for (size_t j = 0; j < results.size(); ++j) {
+      if (!results[j].defined()) continue;
       if (overwritten.defined()) {
         // Views of the tensor have views of its tangent: write through.
         if (pushed[j].defined()) overwritten.copy_(pushed[j]);
         else overwritten.zero_();
       } else if (pushed[j].defined()) {
-        if (inplace && results[j].impl()->base) {
+        if (written && results[j].impl()->base) {
           // The first tangent that a part of a tensor gets: the whole has one now.
           const Tensor base(results[j].impl()->base);
           const auto [whole, part] = tangent_around(base, results[j], pushed[j]);
@@ -436,7 +512,7 @@ void Call::push_all(TapeNode& node, ArrayRef<Tensor> results, bool inplace) {
       }
     }
   }
-  if (!records_) return;
+  if (!recorded) return;
   for (const Tensor& result : results)
     if (const Tape* tape = tape_of(result); tape && tape->tangents) shared_tangents.push_back(tape->tangents);
 }

@@ -2,6 +2,7 @@
 // writes, connect results, compute tangents. See docs/autograd.md.
 #pragma once
 
+#include "autograd/pending.h"
 #include "autograd/saved_tensor.h"
 #include "autograd/tensor_tape.h"
 #include "core/function_ref.h"
@@ -12,7 +13,7 @@
 
 namespace facula::autograd {
 
-inline uint8_t tracking_of(const Tensor& t) { return t.defined() ? t.impl()->tracking : uint8_t(0); }
+inline uint8_t tracking_of(const Tensor& t) { return t.defined() ? uint8_t(t.impl()->tracking) : uint8_t(0); }
 inline uint8_t tracking_of(const std::optional<Tensor>& t) { return t ? tracking_of(*t) : uint8_t(0); }
 inline uint8_t tracking_of(TensorList list) {
   uint8_t all = 0;
@@ -30,7 +31,9 @@ uint8_t tracked(const Args&... args) {
   const uint8_t flags = (tracking_of(args) | ...);
   if (flags == 0) [[likely]]
     return 0;
-  return flags & detail::thread_modes.mask;
+  if (flags & kTracksPending) [[unlikely]]
+    settle_pending();
+  return flags & detail::thread_modes.mask & static_cast<uint8_t>(~kTracksPending);
 }
 
 // The tensors of one call that gradients can flow to, in the order of the node's edges.
@@ -42,6 +45,7 @@ class Inputs {
     for (const Tensor& t : list) list_.push_back(&t);
   }
   size_t size() const { return list_.size(); }
+  void reserve(size_t count) { list_.reserve(count); }
   const Tensor& operator[](size_t i) const { return *list_[i]; }
 
  private:
@@ -109,7 +113,6 @@ class Call {
   void examine();
   bool is_input(const Tensor& result) const;
   void prepare(TapeNode& node);
-  void push_all(TapeNode& node, ArrayRef<Tensor> results, bool inplace);
 
   OpId op_;
   uint8_t flags_;
@@ -131,8 +134,23 @@ Tensor fit_gradient(const Tensor& grad, const OutputInfo& info, const TapeNode& 
 
 // The tangent of `t` at `level`, undefined when there is none; and the levels of forward mode that are open.
 Tensor tangent_of(const Tensor& t, uint32_t level);
+// Whether `t` has a tangent that is not its base's.
+bool has_own_tangent(const Tensor& t, uint32_t level);
 void set_tangent(const Tensor& t, uint32_t level, const Tensor& tangent);
 uint32_t open_level();
-void close_level(uint32_t level);
+void close_level(uint32_t level) noexcept;
+// The levels at which one of `inputs` has a tangent, lowest first, and by input whether it has any.
+void find_levels(const Inputs& inputs, SmallVector<uint32_t, 2>& levels, SmallVector<bool, 8>& dual);
+// Gives `results` of `node` their tangents of these levels. Input `written`, if any, is the first result, written in place.
+// Undefined results get none.
+void push_all(TapeNode& node, const Inputs& inputs, ArrayRef<uint32_t> levels, ArrayRef<Tensor> results,
+              std::optional<size_t> written, bool recorded);
+
+// While it lives, tangents of the levels that are open now do not count in this thread: for the inside of a function whose
+// derivative comes from elsewhere. Levels that open meanwhile count.
+class HideTangents : detail::KeepModes {
+ public:
+  HideTangents();
+};
 
 }  // namespace facula::autograd

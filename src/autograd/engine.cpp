@@ -4,8 +4,10 @@
 
 #include "autograd/anomaly.h"
 #include "autograd/call.h"
+#include "autograd/pending.h"
 
 #include <facula/autograd/autograd.h>
+#include <facula/core/warning.h>
 #include <facula/facula.h>
 
 #include <algorithm>
@@ -18,7 +20,10 @@ namespace facula::autograd {
 // in a map.
 class GraphTask {
  public:
-  GraphTask(BackwardOptions options, bool pruned) : options_(options), pruned_(pruned) {}
+  GraphTask(BackwardOptions options, bool pruned)
+      : options_(options),
+        pruned_(pruned),
+        least_fused_(options.create_graph || AnomalyMode::is_enabled() ? INT64_MAX : least_fused_elements()) {}
   ~GraphTask() {
     for (const Record& r : records_)
       if (r.node->task_.load(std::memory_order_relaxed) == this)
@@ -55,9 +60,14 @@ class GraphTask {
   void make_ready(uint32_t place);
   void add_gradient(uint32_t place, uint32_t output, Tensor grad);
   void run_node(uint32_t place);
+  bool waits(uint32_t place);
+  bool takes_pending(const TapeNode& node, const Tensor& grad) const;
 
   BackwardOptions options_;
   bool pruned_;
+  const int64_t least_fused_;  // gradients from this size on may wait, so that a chain of nodes runs as one program
+  PendingGradients pending_;
+  std::vector<uint32_t> waiting_;  // accumulators whose gradients are pending
   std::vector<Record> records_;
   std::unordered_map<TapeNode*, uint32_t> others_;
   std::vector<uint32_t> ready_;  // a heap: what was recorded last runs first
@@ -147,6 +157,13 @@ void GraphTask::add_gradient(uint32_t place, uint32_t output, Tensor grad) {
     held = std::move(grad);
     return;
   }
+  if (is_pending(held) || is_pending(grad)) {
+    if (Tensor sum = pending_.sum(held, grad); sum.defined()) {
+      held = std::move(sum);
+      return;
+    }
+    pending_.settle();
+  }
   const TensorImpl* h = held.impl();
   const bool own = !options_.create_graph && held.use_count() == 1 && h->storage->use_count() == 1 && h->contiguous &&
                    h->tracking == 0 && grad.impl()->tracking == 0 && grad.impl()->dtype == h->dtype;
@@ -162,12 +179,48 @@ void GraphTask::run() {
   const size_t count = records_.size();
   for (uint32_t place = 0; place < count; ++place)
     if (records_[place].waiting_for == 0 && !records_[place].grads.empty()) make_ready(place);
-  while (!ready_.empty()) {
-    std::pop_heap(ready_.begin(), ready_.end(), [&](uint32_t a, uint32_t b) { return runs_later(a, b); });
-    const uint32_t place = ready_.back();
-    ready_.pop_back();
-    run_node(place);
+  struct Current {
+    PendingGradients* before;
+    explicit Current(PendingGradients* now) : before(std::exchange(pending_gradients, now)) {}
+    ~Current() { pending_gradients = before; }
+  } const current(&pending_);
+  for (;;) {
+    while (!ready_.empty()) {
+      std::pop_heap(ready_.begin(), ready_.end(), [&](uint32_t a, uint32_t b) { return runs_later(a, b); });
+      const uint32_t place = ready_.back();
+      ready_.pop_back();
+      if (!waits(place)) run_node(place);
+      if (!waiting_.empty() && !pending_.any()) [[unlikely]]
+        for (const uint32_t each : std::exchange(waiting_, {})) run_node(each);
+    }
+    if (!pending_.any()) return;
+    pending_.settle();
+    for (const uint32_t each : std::exchange(waiting_, {})) run_node(each);
   }
+}
+
+// Gradients are pending while the engine walks pointwise nodes, of which nobody sees more than what comes out at the end.
+// Leaves wait with them. Everything else settles first: hooks and foreign code may change memory that a formula reads, and a
+// kernel needs memory of its own. What nodes have saved is thus kept no longer than until the first node that is not
+// pointwise.
+bool GraphTask::waits(uint32_t place) {
+  if (!pending_.any()) return false;
+  const Record& record = records_[place];
+  if (record.node->is_accumulator()) {
+    if (!record.node->extras_if_any()) {
+      if (record.grads.empty() || !is_pending(record.grads[0])) return false;
+      waiting_.push_back(place);
+      return true;
+    }
+  } else if (record.node->elementwise() && !record.node->extras_if_any()) {
+    return false;
+  }
+  pending_.settle();
+  return false;
+}
+
+bool GraphTask::takes_pending(const TapeNode& node, const Tensor& grad) const {
+  return grad.defined() && grad.impl()->numel >= least_fused_ && node.elementwise();
 }
 
 namespace {
@@ -184,26 +237,15 @@ Tensor fit_hooked(const Tensor& grad, const TapeNode& node, uint32_t output) {
   }
 }
 
-void run_hooks_before(const NodeExtras& extras, SmallVector<Tensor, 1>& grads, const TapeNode& node) {
-  // Copies: a hook may add or remove hooks.
-  const auto on_output = extras.on_output;
-  for (const auto& each : on_output) {
+// Hooks on tensors, and who keeps their gradients. They come before everything else, so that `grad` gives what they give.
+void run_tensor_hooks(NodeHooks& hooks, SmallVector<Tensor, 1>& grads, const TapeNode& node) {
+  for (const auto& each : hooks.copy_of(&NodeHooks::on_output)) {
     Tensor& grad = grads[each.output];
     if (!grad.defined()) continue;
-    Tensor changed = each.hook(grad);
+    const Tensor changed = (*each.hook)(grad);
     if (changed.defined()) grad = fit_hooked(changed, node, each.output);
   }
-  if (!extras.pre.empty()) {
-    const auto pre = extras.pre;
-    for (const auto& each : pre) {
-      variable_list list = each.hook(variable_list(grads.begin(), grads.end()));
-      FACULA_CHECK(list.size() == grads.size(), ValueError, node.name(), ": a pre hook gave ", list.size(),
-                   " gradients for ", grads.size(), "; give one for each, undefined ones included");
-      for (uint32_t i = 0; i < grads.size(); ++i)
-        grads[i] = list[i].defined() ? fit_hooked(list[i], node, i) : Tensor();
-    }
-  }
-  for (const auto& each : extras.retained) {
+  for (const auto& each : hooks.copy_of(&NodeHooks::retained)) {
     const std::lock_guard lock(each.slot->mutex);
     const Tensor& grad = grads[each.output];
     if (!grad.defined()) continue;
@@ -211,6 +253,24 @@ void run_hooks_before(const NodeExtras& extras, SmallVector<Tensor, 1>& grads, c
     // A copy: what passes here may belong to others, or be one number spread over all entries.
     if (!held.defined()) held = (GradMode::is_enabled() ? grad : grad.detach()).clone(MemoryFormat::Contiguous);
     else held = held + grad;
+  }
+}
+
+void run_pre_hooks(NodeHooks& hooks, SmallVector<Tensor, 1>& grads, const TapeNode& node) {
+  for (const auto& each : hooks.copy_of(&NodeHooks::pre)) {
+    variable_list list = (*each.hook)(variable_list(grads.begin(), grads.end()));
+    FACULA_CHECK(list.size() == grads.size(), ValueError, node.name(), ": a pre hook gave ", list.size(),
+                 " gradients for ", grads.size(), "; give one for each, undefined ones included");
+    for (uint32_t i = 0; i < grads.size(); ++i) grads[i] = list[i].defined() ? fit_hooked(list[i], node, i) : Tensor();
+  }
+}
+
+void run_post_hooks(NodeHooks& hooks, SmallVector<Tensor, 4>& out, const variable_list& came, const TapeNode& node) {
+  for (const auto& each : hooks.copy_of(&NodeHooks::post)) {
+    variable_list list = (*each.hook)(variable_list(out.begin(), out.end()), came);
+    FACULA_CHECK(list.size() == out.size(), ValueError, node.name(), ": a post hook gave ", list.size(),
+                 " gradients for ", out.size(), "; give one for each, undefined ones included");
+    for (size_t i = 0; i < out.size(); ++i) out[i] = std::move(list[i]);
   }
 }
 
@@ -223,11 +283,13 @@ void GraphTask::run_node(uint32_t place) {
   if (grads.empty()) grads.resize(node->outputs.size());
   const NodeExtras* extras = node->extras_if_any();
   if (extras) [[unlikely]]
-    run_hooks_before(*extras, grads, *node);
+    run_tensor_hooks(*extras->hooks, grads, *node);
   if (captures)
     for (const Capture& each : captures_)
       if (each.place == place && grads[each.output].defined()) captured[each.index] = grads[each.output];
   if (!needed) return;
+  if (extras) [[unlikely]]
+    run_pre_hooks(*extras->hooks, grads, *node);
 
   const size_t edge_count = node->edges.size();
   SmallVector<Tensor, 4> out(edge_count);
@@ -248,19 +310,15 @@ void GraphTask::run_node(uint32_t place) {
       choice.emplace(node, wanted.data());
     }
     const ArrayRef<Tensor> in(grads.data(), grads.size());
+    if (takes_pending(*node, grads[0])) pending_.incoming = grads[0].impl();
     if (AnomalyMode::is_enabled()) [[unlikely]]
       run_watched(*node, in, out.data());
     else node->run(in, out.data());
+    pending_.incoming = nullptr;
     choice.reset();
-    if (extras && !extras->post.empty()) [[unlikely]] {
-      const auto post = extras->post;
-      const variable_list came(grads.begin(), grads.end());
-      for (const auto& each : post) {
-        variable_list list = each.hook(variable_list(out.begin(), out.end()), came);
-        FACULA_CHECK(list.size() == out.size(), ValueError, node->name(), ": a post hook gave ", list.size(),
-                     " gradients for ", out.size(), "; give one for each, undefined ones included");
-        for (size_t i = 0; i < out.size(); ++i) out[i] = std::move(list[i]);
-      }
+    if (extras) [[unlikely]] {
+      pending_.settle();
+      run_post_hooks(*extras->hooks, out, variable_list(grads.begin(), grads.end()), *node);
     }
   }
   grads.clear();
@@ -352,12 +410,28 @@ std::vector<Edge> capture_edges(const variable_list& inputs, const char* op) {
 
 }  // namespace
 
+namespace {
+
+void warn_of_cycles() {
+  [[maybe_unused]] static const bool once = [] {
+    warn(Warning(
+        {"backward", "src/autograd/engine.cpp", __LINE__},
+        "Using backward() with create_graph=True will create a reference cycle between the parameter and its "
+        "gradient, which keeps both in memory. Use autograd::grad instead, or set .grad of the parameters to an "
+        "undefined tensor afterwards"));
+    return true;
+  }();
+}
+
+}  // namespace
+
 void backward(const variable_list& tensors, const variable_list& grad_tensors, std::optional<bool> retain_graph,
               bool create_graph, const variable_list& inputs) {
   std::vector<Edge> roots;
   std::vector<Tensor> seeds;
   collect_roots(tensors, grad_tensors, "backward", roots, seeds, create_graph);
   const BackwardOptions options{retain_graph.value_or(create_graph), create_graph};
+  if (create_graph) warn_of_cycles();
   if (inputs.empty()) {
     run_backward(roots, seeds, {}, false, options);
     return;

@@ -6,7 +6,6 @@
 #include <facula/autograd/forward.h>
 #include <facula/func.h>
 
-#include <atomic>
 #include <unordered_set>
 
 namespace facula::func::detail {
@@ -14,8 +13,6 @@ namespace facula::func::detail {
 using namespace autograd;
 
 namespace {
-
-std::atomic<uint32_t> next_batch_level{1};
 
 // A tensor to differentiate by that stays connected to whatever tracks `x` outside.
 Tensor fresh_input(const Tensor& x, const char* op) {
@@ -56,15 +53,28 @@ bool depends_on_others(const Tensor& t, const variable_list& ours) {
   return false;
 }
 
-// Results leave the function: history that only leads to its own inputs ends here.
+// Results leave the function: history that only leads to its own inputs ends here, also that of their tangents, which
+// were computed from those inputs. History that leads outside belongs to outer levels and stays.
 Tensor release(const Tensor& t, const variable_list& ours) {
-  if (!t.defined() || !autograd::requires_grad(t) || depends_on_others(t, ours)) return t;
-  // The history of batched values and tangents belongs to outer levels: only that of the tensor itself goes.
-  Tensor free = detached_alias(t);
-  if (const Tape* tape = tape_of(t); tape->tangents) {
-    ensure_tape(free).tangents = tape->tangents;
-    free.impl()->tracking |= facula::detail::kTracksTangent;
+  const Tape* tape = tape_of(t);
+  if (!tape) return t;
+  const bool recorded = autograd::requires_grad(t), leads_outside = recorded && depends_on_others(t, ours);
+  Tensor free = recorded && !leads_outside ? detached_alias(t) : t;
+  if (tape->batch && !leads_outside) {
+    const Tensor value = release(tape->batch->value, ours);
+    if (!value.is_same(tape->batch->value)) free = make_batched(value, tape->batch->dim, tape->batch->level);
   }
+  if (!tape->tangents) return free;
+  auto tangents = intrusive_ptr<Tangents>::adopt(new Tangents);
+  bool changed = !free.is_same(t);
+  for (const Tangents::One& one : tape->tangents->all) {
+    tangents->all.push_back({one.level, release(one.tangent, ours)});
+    changed |= !tangents->all.back().tangent.is_same(one.tangent);
+  }
+  if (!changed) return t;
+  if (free.is_same(t)) free = t.alias();  // with the history that leads outside
+  ensure_tape(free).tangents = std::move(tangents);
+  free.impl()->tracking |= facula::detail::kTracksTangent;
   return free;
 }
 
@@ -89,46 +99,106 @@ std::pair<Tensor, Tensor> value_and_grad(const Fn& f, const variable_list& args,
   return {release(value, ours), release(gradient, ours)};
 }
 
-variable_list vmap(const Fn& f, const variable_list& args, const InDims& in_dims, int64_t out_dim) {
-  FACULA_CHECK(in_dims.empty() || in_dims.size() == args.size(), ValueError, "vmap: ", in_dims.size(), " in_dims for ",
+namespace {
+
+Randomness randomness_of(const std::string& name) {
+  if (name == "error") return Randomness::Error;
+  if (name == "same") return Randomness::Same;
+  FACULA_CHECK(name == "different", ValueError,
+               "vmap: Only allowed values for randomness are 'error', 'different', or 'same'. Got ", name);
+  return Randomness::Different;
+}
+
+// The dimension of each argument that runs over the batch, none for those that all entries share.
+InDims mapped_dims(const variable_list& args, const VmapOptions& options) {
+  const InDims& given = options.in_dims;
+  FACULA_CHECK(given.empty() || given.size() == args.size(), ValueError, "vmap: ", given.size(), " in_dims for ",
                args.size(), " arguments; give one for each, or none at all for dimension 0 of each");
-  const uint32_t level = next_batch_level.fetch_add(1);
-  variable_list batches;
+  InDims dims;
   std::optional<int64_t> size;
   for (size_t i = 0; i < args.size(); ++i) {
-    const std::optional<int64_t> in = in_dims.empty() ? std::optional<int64_t>(0) : in_dims[i];
-    if (!in) {
-      batches.push_back(args[i]);
-      continue;
-    }
+    const std::optional<int64_t> in = given.empty() ? std::optional<int64_t>(options.in_dim) : given[i];
+    dims.push_back(std::nullopt);
+    if (!in) continue;
     FACULA_CHECK(args[i].defined() && args[i].dim() > 0, ShapeError, "vmap: argument ", i,
                  " has no dimension to run over; give std::nullopt as its in_dim");
-    const int64_t dim = wrap_dim(*in, args[i].dim(), "vmap");
-    FACULA_CHECK(!size || *size == args[i].size(dim), ShapeError,
+    dims[i] = wrap_dim(*in, args[i].dim(), "vmap");
+    const int64_t mine = args[i].size(*dims[i]);
+    FACULA_CHECK(!size || *size == mine, ShapeError,
                  "vmap: Expected all tensors to have the same size in the mapped dimension, got sizes ",
-                 size.value_or(0), " and ", args[i].size(dim), " for the mapped dimension");
-    size = args[i].size(dim);
-    batches.push_back(make_batched(args[i], dim, level));
+                 size.value_or(0), " and ", mine, " for the mapped dimension");
+    size = mine;
   }
   FACULA_CHECK(size, ValueError, "vmap: at least one argument must be mapped over; give it an in_dim");
-  variable_list results = f(batches);
-  for (Tensor& result : results) {
-    FACULA_CHECK(result.defined(), ValueError, "vmap: the function gave an undefined tensor");
-    const BatchInfo* batch = batch_of(result);
-    if (batch && batch->level == level) {
-      const int64_t dim = wrap_dim(out_dim, batch->value.dim(), "vmap");
-      const Tensor value = batch->value;
-      const int64_t at = batch->dim;
-      result = at == dim ? value : value.movedim(at, dim);
-    } else {
-      // All entries have the same result.
-      const int64_t dim = wrap_dim(out_dim, result.dim() + 1, "vmap");
-      std::vector<int64_t> sizes = result.sizes().vec();
-      sizes.insert(sizes.begin() + dim, *size);
-      result = result.unsqueeze(dim).expand(sizes);
-    }
+  return dims;
+}
+
+int64_t batch_size(const variable_list& args, const InDims& dims) {
+  for (size_t i = 0; i < args.size(); ++i)
+    if (dims[i]) return args[i].size(*dims[i]);
+  return 0;
+}
+
+// What leaves a vmap: the batch goes to `out`, or all entries are the same.
+Tensor unbatched(const Tensor& result, size_t number, const BatchLevel& level, int64_t size,
+                 std::optional<int64_t> out) {
+  FACULA_CHECK(result.defined(), ValueError, "vmap: the function gave an undefined tensor");
+  const BatchInfo* batch = batch_of(result);
+  if (batch && batch->level == level.level()) {
+    FACULA_CHECK(out, ValueError, "vmap: result ", number,
+                 " differs between the entries of the batch, while its out_dim is none; say where the batch goes");
+    const Tensor value = batch->value;
+    const int64_t from = batch->dim, to = wrap_dim(*out, value.dim(), "vmap");
+    return from == to ? value : value.movedim(from, to);
   }
+  if (!out) return result;
+  const int64_t dim = wrap_dim(*out, result.dim() + 1, "vmap");
+  std::vector<int64_t> sizes = result.sizes().vec();
+  sizes.insert(sizes.begin() + dim, size);
+  return result.unsqueeze(dim).expand(sizes);
+}
+
+variable_list map_all(const Fn& f, const variable_list& args, const InDims& dims, const OutDims& out_dims,
+                      Randomness randomness) {
+  const int64_t size = batch_size(args, dims);
+  const BatchLevel level(size, randomness);
+  variable_list batches = args;
+  for (size_t i = 0; i < args.size(); ++i)
+    if (dims[i]) batches[i] = make_batched(args[i], *dims[i], level.level());
+  variable_list results = f(batches);
+  FACULA_CHECK(!out_dims.listed() || out_dims.size() == results.size(), ValueError, "vmap: ", out_dims.size(),
+               " out_dims for ", results.size(), " results; give one for each, or one for all");
+  for (size_t j = 0; j < results.size(); ++j) results[j] = unbatched(results[j], j, level, size, out_dims[j]);
   return results;
+}
+
+}  // namespace
+
+variable_list vmap(const Fn& f, const variable_list& args, const VmapOptions& options) {
+  const Randomness randomness = randomness_of(options.randomness);
+  const InDims dims = mapped_dims(args, options);
+  const int64_t size = batch_size(args, dims), chunk = options.chunk_size.value_or(size);
+  FACULA_CHECK(!options.chunk_size || chunk > 0, ValueError, "vmap: chunk_size should be greater than 0. (got ", chunk,
+               ")");
+  if (chunk >= size) return map_all(f, args, dims, options.out_dims, randomness);
+  std::vector<variable_list> parts;  // of each result
+  Generator generator = default_generator();
+  const Tensor before = generator.get_state();
+  for (int64_t start = 0; start < size; start += chunk) {
+    if (randomness == Randomness::Same) generator.set_state(before);
+    variable_list some = args;
+    for (size_t i = 0; i < args.size(); ++i)
+      if (dims[i]) some[i] = args[i].narrow(*dims[i], start, std::min(chunk, size - start));
+    const variable_list results = map_all(f, some, dims, options.out_dims, randomness);
+    parts.resize(results.size());
+    for (size_t j = 0; j < results.size(); ++j) parts[j].push_back(results[j]);
+  }
+  variable_list joined;
+  for (size_t j = 0; j < parts.size(); ++j) {
+    const std::optional<int64_t> out = options.out_dims[j];
+    joined.push_back(out ? cat(parts[j], *out) : parts[j][0]);
+  }
+  return joined;
 }
 
 std::pair<variable_list, variable_list> jvp(const Fn& f, const variable_list& args, const variable_list& tangents) {
@@ -157,7 +227,7 @@ std::pair<variable_list, std::function<variable_list(const variable_list&)>> vjp
     FACULA_CHECK(grads.size() == results.size(), ValueError, "vjp: ", grads.size(), " gradients for ", results.size(),
                  " results; give one for each");
     for (size_t i = 0; i < results.size(); ++i) {
-      if (!autograd::requires_grad(results[i])) continue;
+      if (!grads[i].defined() || !autograd::requires_grad(results[i])) continue;
       outputs.push_back(results[i]);
       weights.push_back(grads[i]);
     }
@@ -210,11 +280,11 @@ Tensor jacrev(const Fn& f, const variable_list& args, size_t argnum) {
   const Tensor& y = only_result(results, "jacrev");
   if (y.numel() == 0 || x.numel() == 0) return zeros(joined(y.sizes(), x.sizes()), x.options());
   const auto& back = pull;
-  const variable_list rows = vmap([&](const variable_list& unit) { return back({unit[0]}); }, {basis(y)}, {}, 0);
+  const variable_list rows = vmap([&](const variable_list& unit) { return back({unit[0]}); }, {basis(y)}, {});
   return rows[0].reshape(joined(y.sizes(), x.sizes()));
 }
 
-Tensor jacfwd(const Fn& f, const variable_list& args, size_t argnum) {
+Tensor jacfwd(const Fn& f, const variable_list& args, size_t argnum, const std::string& randomness) {
   FACULA_CHECK(argnum < args.size(), IndexError, "jacfwd: argnum ", argnum, " of ", args.size(), " arguments");
   const Tensor& x = args[argnum];
   const Fn by_one = [&](const variable_list& one) {
@@ -231,7 +301,7 @@ Tensor jacfwd(const Fn& f, const variable_list& args, size_t argnum) {
         auto [values, derivatives] = detail::jvp(by_one, {x}, {unit[0]});
         return variable_list{only_result(derivatives, "jacfwd")};
       },
-      {basis(x)}, {}, -1);
+      {basis(x)}, VmapOptions{.out_dims = -1, .randomness = randomness});
   std::vector<int64_t> sizes = columns[0].sizes().vec();
   sizes.pop_back();
   return columns[0].reshape(joined(sizes, x.sizes()));

@@ -1,6 +1,8 @@
 // Saved tensors: versions, hooks that pack them, and what a freed graph says.
 #include "autograd/saved_tensor.h"
 
+#include "autograd/pending.h"
+
 #include <facula/autograd/autograd.h>
 #include <facula/autograd/modes.h>
 #include <facula/facula.h>
@@ -31,7 +33,7 @@ Tensor with_history(Tensor t, const Edge& edge) {
   Tape& tape = ensure_tape(t);
   tape.grad_fn = intrusive_ptr<TapeNode>::borrow(tape_node(edge.function));
   tape.output_nr = edge.input_nr;
-  tape.version_at_history = t.impl()->storage->version();
+  tape.version_at_history = t.impl()->version();
   t.impl()->tracking |= detail::kTracksGrad;
   return t;
 }
@@ -59,9 +61,10 @@ void SavedTensor::save(const Tensor& input) {
   check_can_save(input);
   TensorImpl* impl = input.impl();
   const Tape* tape = tape_of(impl);
-  version_ = impl->storage->version();
-  const bool leaf = tape && tape->requires_grad && !tape->grad_fn;
+  version_ = impl->version();
+  const bool leaf = tape && tape->requires_grad && !grad_fn_of(input);
   kind_ = leaf ? Kind::Leaf : Kind::Input;
+  if (leaf) storage_ = impl->storage.get();
   if (!leaf || !pack_hooks.empty()) {
     history_ = gradient_edge(input);
     output_nr_ = history_.input_nr;
@@ -124,6 +127,7 @@ class BriefLock {
 
 Tensor unpack_packed(const PackedTensor& packed, const TapeNode& node) {
   const NoGradGuard quiet;
+  settle_pending();  // the hook may use the memory again that it gave back last time
   Tensor back = packed.hooks->unpack(packed.packed);
   FACULA_CHECK(back.defined(), ValueError, node.name(),
                ": unpack of SavedTensorHooks gave an undefined tensor; give back what pack was given");
@@ -154,7 +158,12 @@ Tensor SavedTensor::unpack(TapeNode& node) const {
     const Tensor back = unpack_packed(*packed, node);
     return edge.function ? with_history(detached_alias(back), edge) : back;
   }
-  const uint32_t now = data.impl()->storage->version();
+  const uint32_t now = data.impl()->version();
+  FACULA_CHECK(kind != Kind::Leaf || data.impl()->storage.get() == storage_, Error, node.name(),
+               ": a leaf that is needed for gradient computation, ", toString(data.scalar_type()), " ",
+               to_text(data.sizes()),
+               ", was given other data (set_data, set_) after it was used; run backward before that, or use the leaf "
+               "again afterwards");
   if (now != version_) [[unlikely]]
     refuse_modified(node, data, now);
   if (kind == Kind::Leaf || !edge.function) return data;

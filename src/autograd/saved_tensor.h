@@ -38,6 +38,7 @@ class SavedTensor {
   Tensor data_;
   Edge history_;  // of a saved input; a leaf has its own unless it was packed
   std::shared_ptr<const PackedTensor> packed_;
+  const StorageImpl* storage_ = nullptr;  // of a leaf, which may be given another one
   uint32_t version_ = 0;
   uint32_t output_nr_ = 0;
   enum class Kind : uint8_t { Empty, Undefined, Leaf, Input, Output, Freed } kind_ = Kind::Empty;

@@ -18,11 +18,12 @@ namespace {
 std::atomic<uint64_t> next_sequence{0};
 thread_local std::vector<TapeNode*>* doomed = nullptr;
 
-// Removes the entry with this id; false when it is gone already.
+// Takes the hook of this number out of the list.
 template <class List>
-bool erase_id(List& list, uint64_t id) {
-  const auto found = std::find_if(list.begin(), list.end(), [&](const auto& each) { return each.id == id; });
+bool take(List& list, uint32_t number, std::shared_ptr<const void>& hook) {
+  const auto found = std::find_if(list.begin(), list.end(), [&](const auto& each) { return each.number == number; });
   if (found == list.end()) return false;
+  hook = std::move(found->hook);
   list.erase(found);
   return true;
 }
@@ -31,8 +32,21 @@ bool erase_id(List& list, uint64_t id) {
 
 TapeNode::TapeNode() : sequence(next_sequence.fetch_add(1, std::memory_order_relaxed)) {}
 
-TapeNode::~TapeNode() {
-  if (extras_) extras_->alive->store(false);
+TapeNode::~TapeNode() { delete extras_.load(std::memory_order_relaxed); }
+
+NodeExtras& TapeNode::extras() {
+  NodeExtras* known = extras_.load(std::memory_order_acquire);
+  if (known) return *known;
+  auto made = std::make_unique<NodeExtras>();
+  if (extras_.compare_exchange_strong(known, made.get(), std::memory_order_acq_rel)) return *made.release();
+  return *known;
+}
+
+bool NodeHooks::remove(uint32_t number) {
+  std::shared_ptr<const void> gone;  // ends without the lock: it may hold anything
+  const std::lock_guard lock(mutex);
+  return take(on_output, number, gone) || take(pre, number, gone) || take(post, number, gone) ||
+         take(accumulated, number, gone);
 }
 
 void TapeNode::destroy() noexcept {
@@ -53,9 +67,10 @@ void TapeNode::destroy() noexcept {
 }
 
 void HookHandle::remove() {
-  FACULA_CHECK(remove_, ValueError,
-               "HookHandle::remove: this handle holds no hook; keep the one that registering gave");
-  FACULA_CHECK(remove_(), ValueError, "HookHandle::remove: this hook has been removed already; remove each hook once");
+  FACULA_CHECK(given_, ValueError, "HookHandle::remove: this handle holds no hook; keep the one that registering gave");
+  const std::shared_ptr<NodeHooks> hooks = hooks_.lock();
+  FACULA_CHECK(!hooks || hooks->remove(number_), ValueError,
+               "HookHandle::remove: this hook has been removed already; remove each hook once");
 }
 
 uint32_t Node::num_inputs() const { return static_cast<uint32_t>(static_cast<const TapeNode*>(this)->outputs.size()); }
@@ -74,18 +89,14 @@ uint64_t Node::sequence_nr() const { return static_cast<const TapeNode*>(this)->
 uint64_t Node::topological_nr() const { return static_cast<const TapeNode*>(this)->topological; }
 
 HookHandle Node::add_pre_hook(std::function<variable_list(const variable_list&)> hook) {
-  auto* node = static_cast<TapeNode*>(this);
-  NodeExtras& extras = node->extras();
-  const uint64_t id = extras.next_id++;
-  extras.pre.push_back({id, std::move(hook)});
-  return HookHandle([node, id, alive = extras.alive] { return !*alive || erase_id(node->extras().pre, id); });
+  FACULA_CHECK(hook, ValueError, "add_pre_hook: the hook is empty; give a function");
+  const std::shared_ptr<NodeHooks>& hooks = static_cast<TapeNode*>(this)->extras().hooks;
+  return {hooks, hooks->add(&NodeHooks::pre, std::move(hook))};
 }
 HookHandle Node::add_post_hook(std::function<variable_list(const variable_list&, const variable_list&)> hook) {
-  auto* node = static_cast<TapeNode*>(this);
-  NodeExtras& extras = node->extras();
-  const uint64_t id = extras.next_id++;
-  extras.post.push_back({id, std::move(hook)});
-  return HookHandle([node, id, alive = extras.alive] { return !*alive || erase_id(node->extras().post, id); });
+  FACULA_CHECK(hook, ValueError, "add_post_hook: the hook is empty; give a function");
+  const std::shared_ptr<NodeHooks>& hooks = static_cast<TapeNode*>(this)->extras().hooks;
+  return {hooks, hooks->add(&NodeHooks::post, std::move(hook))};
 }
 
 variable_list Node::operator()(variable_list&& grads) {
@@ -109,6 +120,22 @@ void AccumulateGrad::forget_leaf() {
   leaf_ = nullptr;
 }
 
+bool AccumulateGrad::leaf_ends(const TensorImpl& leaf) {
+  const std::lock_guard lock(slot_->mutex);
+  if (leaf.use_count() != 1) return false;
+  leaf_ = nullptr;
+  return true;
+}
+
+void AccumulateGrad::leaf_changed(const TensorImpl& leaf) {
+  const std::lock_guard lock(slot_->mutex);
+  leaf_ = const_cast<TensorImpl*>(&leaf);  // contents may have been handed from one tensor to another
+  OutputInfo& info = outputs[0];
+  info.sizes = leaf.sizes;
+  info.dtype = leaf.dtype;
+  info.device = leaf.device;
+}
+
 void AccumulateGrad::run(ArrayRef<Tensor> grads, Tensor*) {
   const Tensor& grad = grads[0];
   if (!grad.defined()) return;
@@ -123,6 +150,8 @@ void AccumulateGrad::run(ArrayRef<Tensor> grads, Tensor*) {
         "backward: inside vmap every entry of the batch has a gradient of its own, which .grad of a tensor from "
         "outside cannot hold; use func::grad or autograd::grad there");
     if (held.defined()) {
+      if (pending_gradients && pending_gradients->reads(held.impl()->storage.get())) [[unlikely]]
+        settle_pending();
       if (GradMode::is_enabled()) held = held + grad;
       else held.add_(grad);
     } else {
@@ -144,12 +173,11 @@ void AccumulateGrad::run(ArrayRef<Tensor> grads, Tensor*) {
         if (held.impl()->storage.get() == g->storage.get()) held = held.clone();
       }
     }
-    if (leaf_ && !post_accumulate.empty()) leaf = Tensor(intrusive_ptr<TensorImpl>::borrow(leaf_));
+    // The leaf may be about to die in another thread, which then waits for this lock.
+    if (extras_if_any() && leaf_ && leaf_->try_retain()) leaf = Tensor(intrusive_ptr<TensorImpl>::adopt(leaf_));
   }
-  if (leaf.defined()) {
-    const auto hooks = post_accumulate;
-    for (const PostHook& each : hooks) each.hook(leaf);
-  }
+  if (!leaf.defined()) return;
+  for (const auto& each : hooks().copy_of(&NodeHooks::accumulated)) (*each.hook)(leaf);
 }
 
 }  // namespace facula::autograd

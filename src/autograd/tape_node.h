@@ -31,34 +31,56 @@ struct GradSlot final : RefCounted {
 
 using TensorHook = std::function<Tensor(const Tensor&)>;
 
-// What few nodes have.
-struct NodeExtras {
-  struct OnOutput {
-    uint64_t id;
-    uint32_t output;
-    TensorHook hook;
+// The hooks of a node. Threads add, remove and run them at the same time; handles know them weakly.
+struct NodeHooks {
+  // What all kinds have in common: a number, and a hook that copies share.
+  template <class F>
+  struct Numbered {
+    uint32_t number;
+    uint32_t output;  // of hooks on tensors
+    std::shared_ptr<const F> hook;
   };
+  using Pre = std::function<variable_list(const variable_list&)>;
+  using Post = std::function<variable_list(const variable_list&, const variable_list&)>;
+  using Accumulated = std::function<void(const Tensor&)>;
+  template <class F>
+  using List = std::vector<Numbered<F>>;
   struct Retained {
     uint32_t output;
     intrusive_ptr<GradSlot> slot;
   };
-  struct Pre {
-    uint64_t id;
-    std::function<variable_list(const variable_list&)> hook;
-  };
-  struct Post {
-    uint64_t id;
-    std::function<variable_list(const variable_list&, const variable_list&)> hook;
-  };
-  uint64_t next_id = 0;
-  std::vector<OnOutput> on_output;
+
+  template <class F>
+  uint32_t add(List<F> NodeHooks::*list, F hook, uint32_t output = 0) {
+    auto shared = std::make_shared<const F>(std::move(hook));
+    const std::lock_guard lock(mutex);
+    (this->*list).push_back({next_number, output, std::move(shared)});
+    return next_number++;
+  }
+  // False when there is none of this number (any more).
+  bool remove(uint32_t number);
+  // Hooks may add and remove hooks: whoever runs them runs a copy.
+  template <class T>
+  T copy_of(T NodeHooks::*list) {
+    const std::lock_guard lock(mutex);
+    return this->*list;
+  }
+
+  std::mutex mutex;
+  uint32_t next_number = 0;
+  List<TensorHook> on_output;
   std::vector<Retained> retained;
-  std::vector<Pre> pre;
-  std::vector<Post> post;
+  List<Pre> pre;
+  List<Post> post;
+  List<Accumulated> accumulated;  // of a leaf
+};
+
+// What few nodes have.
+struct NodeExtras {
+  std::shared_ptr<NodeHooks> hooks = std::make_shared<NodeHooks>();
   std::vector<Tensor> keep_alive;  // leaves whose hooks after accumulation need them
   std::vector<void*> called_from;  // anomaly mode: return addresses of the forward call,
   std::string called_in;           // and the backward pass that it belonged to
-  std::shared_ptr<std::atomic<bool>> alive = std::make_shared<std::atomic<bool>>(true);  // for handles of hooks
 };
 
 class TapeNode : public Node {
@@ -76,6 +98,8 @@ class TapeNode : public Node {
   // Whether every output depends on the input entry at the same place only, so that `run` also yields the derivative in
   // a direction (real numbers).
   virtual bool elementwise() const { return false; }
+  // Whether a user wrote `run`: then nobody knows that it consists of ops that the tape can record.
+  virtual bool written_by_user() const { return false; }
 
   // Whether the gradient of input `i` is asked for: there is somewhere to send it, unless a `Wanted` says otherwise.
   bool needs(size_t i) const { return selection.node == this ? selection.wanted[i] : edges[i].is_valid(); }
@@ -94,11 +118,10 @@ class TapeNode : public Node {
     info.device = result.device;
     return static_cast<uint32_t>(outputs.size() - 1);
   }
-  NodeExtras& extras() {
-    if (!extras_) extras_ = std::make_unique<NodeExtras>();
-    return *extras_;
-  }
-  const NodeExtras* extras_if_any() const { return extras_.get(); }
+  // Made when asked for, by any thread.
+  NodeExtras& extras();
+  const NodeExtras* extras_if_any() const { return extras_.load(std::memory_order_acquire); }
+  NodeHooks& hooks() { return *extras().hooks; }
 
   SmallVector<Edge, 3> edges;
   SmallVector<OutputInfo, 1> outputs;
@@ -116,7 +139,7 @@ class TapeNode : public Node {
   };
   static constinit thread_local Selection selection __attribute__((tls_model("initial-exec")));
 
-  std::unique_ptr<NodeExtras> extras_;
+  std::atomic<NodeExtras*> extras_{nullptr};
   // The backward pass that has its bookkeeping for this node at `place_in_task_`; others keep theirs in a map.
   std::atomic<GraphTask*> task_{nullptr};
   uint32_t place_in_task_ = 0;
@@ -147,11 +170,15 @@ class AccumulateGrad final : public TapeNode {
   bool is_accumulator() const override { return true; }
   // The leaf died.
   void forget_leaf();
-  struct PostHook {
-    uint64_t id;
-    std::function<void(const Tensor&)> hook;
-  };
-  std::vector<PostHook> post_accumulate;
+  // Its last known reference is going: false when a backward pass has taken one meanwhile, else it is forgotten.
+  bool leaf_ends(const TensorImpl& leaf);
+  // The leaf has another shape, dtype or device.
+  void leaf_changed(const TensorImpl& leaf);
+  // Whether somebody waits for the leaf after its `.grad` was written.
+  bool has_accumulated_hooks() const {
+    const NodeExtras* extras = extras_if_any();
+    return extras && !extras->hooks->copy_of(&NodeHooks::accumulated).empty();
+  }
 
  private:
   intrusive_ptr<GradSlot> slot_;

@@ -105,7 +105,9 @@ void Tensor::retain_grad() const {
   Tape& tape = ensure_tape(*this);
   if (!made || tape.retains_grad) return;
   ensure_slot(*this);
-  made->extras().retained.push_back({tape.output_nr, tape.slot});
+  NodeHooks& hooks = made->hooks();
+  const std::lock_guard lock(hooks.mutex);
+  hooks.retained.push_back({tape.output_nr, tape.slot});
   tape.retains_grad = true;
 }
 
@@ -131,15 +133,8 @@ HookHandle Tensor::register_hook(std::function<Tensor(const Tensor&)> hook) cons
       "first");
   FACULA_CHECK(hook, ValueError, "register_hook: the hook is empty; give a function");
   const Edge edge = gradient_edge(*this);
-  TapeNode* node = tape_node(edge.function);
-  NodeExtras& extras = node->extras();
-  const uint64_t id = extras.next_id++;
-  extras.on_output.push_back({id, edge.input_nr, std::move(hook)});
-  return HookHandle([node, id, alive = extras.alive] {
-    if (!*alive) return true;
-    auto& list = node->extras().on_output;
-    return std::erase_if(list, [&](const auto& each) { return each.id == id; }) > 0;
-  });
+  const std::shared_ptr<NodeHooks>& hooks = tape_node(edge.function)->extras().hooks;
+  return {hooks, hooks->add(&NodeHooks::on_output, std::move(hook), edge.input_nr)};
 }
 
 HookHandle Tensor::register_hook(std::function<void(const Tensor&)> hook) const {
@@ -152,6 +147,17 @@ HookHandle Tensor::register_hook(std::function<void(const Tensor&)> hook) const 
 
 void Tensor::remove_hook(HookHandle& hook) const { hook.remove(); }
 
+void Tensor::remove_hook(unsigned number) const {
+  check_defined(*this, "remove_hook");
+  const Edge edge = gradient_edge(*this);
+  const NodeExtras* extras = edge.function ? tape_node(edge.function)->extras_if_any() : nullptr;
+  // A hook that was removed before is gone, as asked for.
+  if (extras && extras->hooks->remove(number)) return;
+  FACULA_CHECK(extras && number < extras->hooks->copy_of(&NodeHooks::next_number), IndexError,
+               "remove_hook: no hook at position ", number,
+               " of this tensor; give what its register_hook returned, before the tensor is written to in place");
+}
+
 HookHandle Tensor::register_post_accumulate_grad_hook(std::function<void(const Tensor&)> hook) const {
   check_defined(*this, "register_post_accumulate_grad_hook");
   FACULA_CHECK(
@@ -159,13 +165,8 @@ HookHandle Tensor::register_post_accumulate_grad_hook(std::function<void(const T
       "register_post_accumulate_grad_hook: post accumulate grad hooks cannot be registered on non-leaf tensors or "
       "on tensors that don't require gradient; use register_hook for results of ops");
   FACULA_CHECK(hook, ValueError, "register_post_accumulate_grad_hook: the hook is empty; give a function");
-  AccumulateGrad* node = tape_of(*this)->accumulator.get();
-  NodeExtras& extras = node->extras();
-  const uint64_t id = extras.next_id++;
-  node->post_accumulate.push_back({id, std::move(hook)});
-  return HookHandle([node, id, alive = extras.alive] {
-    return !*alive || std::erase_if(node->post_accumulate, [&](const auto& each) { return each.id == id; }) > 0;
-  });
+  const std::shared_ptr<NodeHooks>& hooks = tape_of(*this)->accumulator->extras().hooks;
+  return {hooks, hooks->add(&NodeHooks::accumulated, std::move(hook))};
 }
 
 Tensor Tensor::detach() const {
@@ -174,6 +175,17 @@ Tensor Tensor::detach() const {
   if (alias.impl()->tracking & detail::kTracksBatch) {
     BatchInfo& batch = *tape_of(alias)->batch;
     batch.value = batch.value.detach();
+  }
+  return alias;
+}
+
+Tensor Tensor::data() const {
+  check_defined(*this, "data");
+  Tensor alias = detached_alias(*this);
+  alias.impl()->own_version = intrusive_ptr<VersionCounter>::adopt(new VersionCounter(0));
+  if (alias.impl()->tracking & detail::kTracksBatch) {
+    BatchInfo& batch = *tape_of(alias)->batch;
+    batch.value = batch.value.data();
   }
   return alias;
 }
@@ -195,15 +207,33 @@ Tensor& Tensor::detach_() const {
 void Tensor::set_data(const Tensor& source) const {
   check_defined(*this, "set_data");
   check_defined(source, "set_data");
-  FACULA_CHECK(source.scalar_type() == scalar_type() && source.device() == device(), DTypeError,
-               "set_data: the new data is ", facula::toString(source.scalar_type()), " on ", source.device().str(),
-               ", the tensor is ", facula::toString(scalar_type()), " on ", device().str(),
-               "; convert it first with .to(...)");
-  TensorImpl* from = source.impl();
+  const TensorImpl* from = source.impl();
+  FACULA_CHECK(!((impl_->tracking | from->tracking) & detail::kTracksBatch), NotSupportedError,
+               "set_data: inside vmap a tensor stands for every entry of a batch; make a new tensor instead");
+  FACULA_CHECK(
+      !autograd::requires_grad(*this) || isDifferentiableType(from->dtype), DTypeError,
+      "set_data: data set to a tensor that requires gradients must be floating point or complex dtype, this is ",
+      facula::toString(from->dtype), "; convert it with .to(kFloat), or requires_grad_(false) first");
+  FACULA_CHECK(is_leaf() || (from->dtype == impl_->dtype && from->device == impl_->device), DTypeError,
+               "set_data: the new data is ", facula::toString(from->dtype), " on ", from->device.str(),
+               ", the tensor is ", facula::toString(impl_->dtype), " on ", impl_->device.str(),
+               " and was made by a recorded op; convert the data first with .to(...), or take detach() of the tensor");
+  // Versions go on from here: writes by others to the new memory are not this tensor's.
+  impl_->own_version = intrusive_ptr<VersionCounter>::adopt(new VersionCounter(impl_->version()));
+  impl_->base.reset();
+  impl_->tracking &= ~detail::kTracksView;
   impl_->storage = from->storage;
+  impl_->dtype = from->dtype;
+  impl_->device = from->device;
   impl_->set_geometry(DimVector(from->sizes), DimVector(from->strides), from->storage_offset);
-  // Gradients have the shape of the data.
-  if (Tape* tape = tape_of(*this); tape && tape->accumulator) tape->accumulator->outputs[0].sizes = impl_->sizes;
+  if (impl_->tape) impl_->tape.get()->geometry_changed(*impl_);
+}
+
+const std::string& Tensor::name() const {
+  check_defined(*this, "name");
+  static const std::string none;
+  const Tape* tape = tape_of(*this);
+  return tape ? tape->name : none;
 }
 
 bool Tensor::is_view() const {
@@ -222,4 +252,29 @@ bool Tensor::is_inference() const {
   return (impl_->tracking & detail::kTracksInference) != 0;
 }
 
+namespace autograd {
+
+Tensor make_variable(const Tensor& data, bool requires_grad, bool) {
+  if (!data.defined()) return {};
+  return data.data().requires_grad_(requires_grad);
+}
+
+namespace impl {
+
+Edge gradient_edge(const Tensor& t) { return autograd::gradient_edge(t); }
+intrusive_ptr<Node> grad_accumulator(const Tensor& t) {
+  const Edge edge = autograd::gradient_edge(t);
+  return edge.function && tape_node(edge.function)->is_accumulator() ? edge.function : nullptr;
+}
+void bump_version(const Tensor& t) {
+  check_defined(t, "bump_version");
+  t.impl()->bump_version();
+}
+void set_name(const Tensor& t, const std::string& name) {
+  check_defined(t, "set_name");
+  ensure_tape(t).name = name;
+}
+
+}  // namespace impl
+}  // namespace autograd
 }  // namespace facula

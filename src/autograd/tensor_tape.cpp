@@ -100,15 +100,19 @@ class CopySlices final : public TapeNode {
   intrusive_ptr<TapeNode> fn_;
 };
 
+}  // namespace
+
 void move_retained(Tape& tape, const intrusive_ptr<TapeNode>& to, uint32_t output) {
   if (!tape.retains_grad || !tape.slot) return;
   if (tape.grad_fn) {
-    std::erase_if(tape.grad_fn->extras().retained, [&](const auto& r) { return r.slot == tape.slot; });
+    NodeHooks& before = tape.grad_fn->hooks();
+    const std::lock_guard lock(before.mutex);
+    std::erase_if(before.retained, [&](const auto& r) { return r.slot == tape.slot; });
   }
-  to->extras().retained.push_back({output, tape.slot});
+  NodeHooks& hooks = to->hooks();
+  const std::lock_guard lock(hooks.mutex);
+  hooks.retained.push_back({output, tape.slot});
 }
-
-}  // namespace
 
 Tape::~Tape() {
   if (accumulator) accumulator->forget_leaf();
@@ -116,7 +120,7 @@ Tape::~Tape() {
 
 Tape& ensure_tape(const Tensor& t) {
   TensorImpl* impl = t.impl();
-  if (!impl->tape) impl->tape = std::make_unique<Tape>();
+  if (!impl->tape) impl->tape.offer(std::make_unique<Tape>());
   return *tape_of(impl);
 }
 
@@ -155,7 +159,14 @@ std::mutex& lock_of_view(const TensorImpl* view) {
 bool is_stale(const TensorImpl& view) {
   const Tape *tape = tape_of(&view), *base = tape_of(view.base.get());
   if (!base || !(base->grad_fn || base->requires_grad)) return false;
-  return tape && tape->grad_fn ? tape->version_at_history != view.storage->version() : base->grad_fn.get() != nullptr;
+  return tape && tape->grad_fn ? tape->version_at_history != view.version() : base->grad_fn.get() != nullptr;
+}
+
+// The beginning of an error about a view that a custom function gave.
+std::string custom_view_text(const TensorImpl& view) {
+  const Tape* tape = tape_of(&view);
+  return str("output ", tape->output_nr, " of ", tape->grad_fn ? tape->grad_fn->name() : "a custom function",
+             " is a view");
 }
 
 }  // namespace
@@ -166,11 +177,17 @@ intrusive_ptr<TapeNode> grad_fn_of(const Tensor& t) {
     const Tape* tape = tape_of(impl);
     return tape ? tape->grad_fn : nullptr;
   };
-  if (!impl->base || impl->view_without_grad) return known();
+  if (!impl->base || impl->view_kind == ViewKind::Unrecorded) return known();
   {
     const std::lock_guard lock(lock_of_view(impl));
-    if (!is_stale(*impl)) return known();
+    // A write that was not recorded leaves the function's own history as right as it was.
+    if (!is_stale(*impl) || (impl->view_kind == ViewKind::Custom && !tape_of(impl->base.get())->grad_fn))
+      return known();
   }
+  FACULA_CHECK(impl->view_kind != ViewKind::Custom, Error, "autograd: ", custom_view_text(*impl),
+               " and its base or another view of its base has been modified inplace. The gradient of the write would "
+               "take the place of that function's own backward; clone what the function returns, or write before it "
+               "is called");
   // The history of the view begins at its base now. Made without the lock, which recording takes for other views.
   const AutoGradMode record(true);
   const Tensor again = view_again(*impl);
@@ -180,7 +197,7 @@ intrusive_ptr<TapeNode> grad_fn_of(const Tensor& t) {
     move_retained(mine, fresh.grad_fn, fresh.output_nr);
     mine.grad_fn = fresh.grad_fn;
     mine.output_nr = fresh.output_nr;
-    mine.version_at_history = impl->storage->version();
+    mine.version_at_history = impl->version();
     impl->tracking |= detail::kTracksGrad;
   }
   return known();
@@ -199,9 +216,6 @@ Edge gradient_edge(const Tensor& t) {
   const Tape* tape = tape_of(t);
   if (made) return {intrusive_ptr<Node>::borrow(made.get()), tape->output_nr};
   if (!tape || !tape->requires_grad) return {};
-  // Under NoGradGuard the geometry of a leaf may have changed since.
-  OutputInfo& info = tape->accumulator->outputs[0];
-  if (IntArrayRef(info.sizes) != IntArrayRef(t.impl()->sizes)) info.sizes = t.impl()->sizes;
   return {intrusive_ptr<Node>::borrow(tape->accumulator.get()), 0};
 }
 
@@ -210,9 +224,10 @@ void set_history(const Tensor& result, const intrusive_ptr<TapeNode>& node) {
   const uint32_t output = node->add_output(*impl);
   if (!isDifferentiableType(impl->dtype)) return;
   Tape& tape = ensure_tape(result);
+  move_retained(tape, node, output);
   tape.grad_fn = node;
   tape.output_nr = output;
-  tape.version_at_history = impl->storage->version();
+  tape.version_at_history = impl->version();
   impl->tracking |= detail::kTracksGrad;
 }
 
@@ -227,7 +242,7 @@ void rebase_history(const Tensor& self, const intrusive_ptr<TapeNode>& node) {
     tape.grad_fn = node;
     tape.output_nr = 0;
     tape.requires_grad = false;
-    tape.version_at_history = impl->storage->version();
+    tape.version_at_history = impl->version();
     return;
   }
   const Tensor base(impl->base);
@@ -240,7 +255,7 @@ void rebase_history(const Tensor& self, const intrusive_ptr<TapeNode>& node) {
   whole.grad_fn = slices;
   whole.output_nr = 0;
   impl->base->tracking |= detail::kTracksGrad;
-  tape.version_at_history = impl->storage->version() - 1;  // so that the next look goes by way of the base
+  tape.version_at_history = impl->version() - 1;  // so that the next look goes by way of the base
   if (!tape.grad_fn) return;
   grad_fn_of(self);
 }
@@ -253,7 +268,8 @@ Tensor detached_alias(const Tensor& t) {
   impl->storage_offset = from->storage_offset;
   impl->numel = from->numel;
   impl->contiguous = from->contiguous;
-  impl->tracking |= from->tracking & detail::kTracksInference;
+  impl->tracking = from->tracking & detail::kTracksInference;
+  impl->own_version = from->own_version;
   if (from->tracking & detail::kTracksBatch) {
     auto tape = std::make_unique<Tape>();
     tape->batch = std::make_unique<BatchInfo>(*tape_of(from)->batch);

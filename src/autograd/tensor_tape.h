@@ -25,6 +25,10 @@ struct BatchInfo {
 
 struct Tape final : TensorTape {
   ~Tape() override;
+  bool ends(const TensorImpl& impl) override { return !accumulator || accumulator->leaf_ends(impl); }
+  void geometry_changed(const TensorImpl& impl) override {
+    if (accumulator) accumulator->leaf_changed(impl);
+  }
   bool requires_grad = false;  // of a leaf
   bool retains_grad = false;
   uint32_t output_nr = 0;
@@ -34,6 +38,7 @@ struct Tape final : TensorTape {
   intrusive_ptr<GradSlot> slot;
   intrusive_ptr<Tangents> tangents;
   std::unique_ptr<BatchInfo> batch;
+  std::string name;
 };
 
 inline Tape* tape_of(const TensorImpl* impl) { return static_cast<Tape*>(impl->tape.get()); }
@@ -49,6 +54,8 @@ intrusive_ptr<TapeNode> grad_fn_of(const Tensor& t);
 // Where the gradient of `t` goes: its node, or its accumulator; invalid when `t` requires none.
 Edge gradient_edge(const Tensor& t);
 
+// Who keeps `.grad` of a tensor that is no leaf keeps it for output `output` of `to`.
+void move_retained(Tape& tape, const intrusive_ptr<TapeNode>& to, uint32_t output);
 // Makes output `result` of `node`.
 void set_history(const Tensor& result, const intrusive_ptr<TapeNode>& node);
 // As set_history for a tensor that an in-place op has written: its base, if it has one, gets the history.

@@ -98,7 +98,7 @@ MemoryFormat Tensor::suggest_memory_format() const {
   if (is_contiguous(MemoryFormat::ChannelsLast3d)) return MemoryFormat::ChannelsLast3d;
   return MemoryFormat::Contiguous;
 }
-int64_t Tensor::_version() const { return checked(impl_).storage->version(); }
+int64_t Tensor::_version() const { return checked(impl_).version(); }
 
 void* Tensor::data_ptr() const {
   const TensorImpl& t = checked(impl_);

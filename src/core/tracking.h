@@ -2,6 +2,7 @@
 // one test of their flags. Who watches (the tape, dual numbers, batches) is in src/autograd.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 namespace facula::detail {
@@ -14,6 +15,25 @@ enum Tracking : uint8_t {
   kTracksInference = 16  // was made in inference mode
 };
 
+// The flags of one tensor. Threads may read them while another one finds out that a view requires a gradient; nobody else
+// writes to the flags of a shared tensor, so that plain stores do.
+class Flags {
+ public:
+  constexpr Flags(uint8_t value = 0) : value_(value) {}
+  Flags(const Flags&) = delete;
+  operator uint8_t() const { return value_.load(std::memory_order_relaxed); }
+  Flags& operator=(uint8_t value) {
+    value_.store(value, std::memory_order_relaxed);
+    return *this;
+  }
+  Flags& operator=(const Flags& other) { return *this = uint8_t(other); }
+  Flags& operator|=(int flags) { return *this = static_cast<uint8_t>(*this | flags); }
+  Flags& operator&=(int flags) { return *this = static_cast<uint8_t>(*this & flags); }
+
+ private:
+  std::atomic<uint8_t> value_;
+};
+
 struct ThreadModes {
   uint8_t mask = 0xff;  // flags that count in this thread
   bool grad = true;     // whether the tape records
@@ -21,6 +41,7 @@ struct ThreadModes {
   uint8_t outer_mask = 0xff;  // `mask` and `grad` outside of the innermost Below
   bool outer_grad = true;
   uint32_t tangent_limit = UINT32_MAX;  // tangents of this level and above do not count
+  uint32_t tangent_floor = 0;           // nor do those of levels below this one
 };
 
 // The library is loaded at start or with room to spare for a few bytes, so the quick model is safe.

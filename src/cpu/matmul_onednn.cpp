@@ -18,6 +18,8 @@
 #include <array>
 #include <bit>
 #include <cctype>
+#include <cstdlib>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -131,7 +133,7 @@ struct KeyHash {
 
 struct Product {
   dnnl::matmul primitive;
-  dnnl::memory::desc a, b, c;
+  dnnl::memory::desc a, b, c, scratch;
 };
 
 using DataType = dnnl::memory::data_type;
@@ -147,6 +149,8 @@ Product make_product(const MatmulArgs& args, int64_t batch, DataType in, DataTyp
   p.b = describe(args.b, batch, args.k, args.n, in);
   p.c = describe(args.c, batch, args.m, args.n, out);
   dnnl::primitive_attr attr;
+  // Given at each call: a primitive that has its own keeps it, and with many threads it is larger than a matrix.
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   if (args.beta != 0) {
     dnnl::post_ops post;
     post.append_sum(static_cast<float>(args.beta));
@@ -158,6 +162,7 @@ Product make_product(const MatmulArgs& args, int64_t batch, DataType in, DataTyp
   dnnl::matmul::primitive_desc desc(dnnl::matmul::desc(p.a, p.b, p.c), attr, engine());
 #endif
   p.primitive = dnnl::matmul(desc);
+  p.scratch = desc.scratchpad_desc();
   return p;
 }
 
@@ -184,9 +189,38 @@ const Product& cached_product(const MatmulArgs& args, int64_t batch, DataType in
   return cache.emplace(key, make_product(args, batch, in, out)).first->second;
 }
 
+// Memory that the products of a thread take turns to use.
+class Scratch {
+ public:
+  // At least `bytes`; what was there before is gone.
+  void* reserve(size_t bytes) {
+    if (bytes > bytes_) {
+      memory_.reset();
+      bytes_ = 0;
+      const size_t whole = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+      memory_.reset(std::aligned_alloc(kAlignment, whole));
+      FACULA_CHECK(memory_, OutOfMemoryError, "matmul: cannot allocate ", whole, " bytes of scratch memory on cpu");
+      bytes_ = whole;
+    }
+    return memory_.get();
+  }
+
+ private:
+  static constexpr size_t kAlignment = 4096;
+  struct Free {
+    void operator()(void* p) const { std::free(p); }
+  };
+  std::unique_ptr<void, Free> memory_;
+  size_t bytes_ = 0;
+};
+
 void execute(const Product& p, void* a, void* b, void* c) {
+  thread_local Scratch scratch;
   dnnl::memory ma(p.a, engine(), a), mb(p.b, engine(), b), mc(p.c, engine(), c);
-  p.primitive.execute(stream(), {{DNNL_ARG_SRC, ma}, {DNNL_ARG_WEIGHTS, mb}, {DNNL_ARG_DST, mc}});
+  std::unordered_map<int, dnnl::memory> all = {{DNNL_ARG_SRC, ma}, {DNNL_ARG_WEIGHTS, mb}, {DNNL_ARG_DST, mc}};
+  if (const size_t bytes = p.scratch.get_size())
+    all[DNNL_ARG_SCRATCHPAD] = dnnl::memory(p.scratch, engine(), scratch.reserve(bytes));
+  p.primitive.execute(stream(), all);
   stream().wait();
 }
 

@@ -160,12 +160,12 @@ void fill_(Tensor& self, const Scalar& value) {
   FACULA_CHECK(self.is_complex() || !value.isComplex(), DTypeError, "fill_: value ", value.str(),
                " cannot be converted to type ", toString(self.scalar_type()), " without losing its imaginary part");
   fill_values(self, value);
-  self.impl()->storage->bump_version();
+  self.impl()->bump_version();
 }
 void fill_(Tensor& self, const Tensor& value) {
   FACULA_CHECK(value.dim() == 0, ShapeError, "fill_: only supports 0-dimension value tensor but got tensor with ",
                value.dim(), " dimensions; use copy_ to broadcast");
-  if (value.is_meta()) return self.impl()->storage->bump_version();
+  if (value.is_meta()) return self.impl()->bump_version();
   meaning::fill_(self, value.item());
 }
 void zero_(Tensor& self) { meaning::fill_(self, Scalar(0)); }

@@ -97,7 +97,7 @@ void copy_(Tensor& self, const Tensor& src, bool) {
     }
     copy_values(self, source);
   }
-  to.storage->bump_version();
+  to.bump_version();
 }
 
 Tensor to(const Tensor& self, const TensorOptions& options, bool, bool copy,
@@ -137,6 +137,9 @@ const Tensor& Tensor::resize_(IntArrayRef sizes, std::optional<MemoryFormat> for
   FACULA_CHECK(format != MemoryFormat::Preserve, ValueError,
                "resize_: Unsupported memory format Preserve; name a format or leave it out");
   if (!format && IntArrayRef(impl_->sizes) == sizes) return *this;
+  FACULA_CHECK(!requires_grad(), Error,
+               "resize_: cannot resize variables that require grad, whose shape the tape has recorded; resize "
+               "detach() of the tensor, or make a new one with reshape, narrow or cat");
   size_t element = elementSize(impl_->dtype);
   int64_t numel = checked_numel(sizes, element, "resize_");
   DimVector new_sizes(sizes), strides = strides_for(sizes, format.value_or(MemoryFormat::Contiguous), "resize_");
@@ -161,8 +164,19 @@ Tensor& Tensor::set_(const Tensor& source) const {
   FACULA_CHECK(!((self.tracking | s.tracking) & detail::kTracksBatch), NotSupportedError,
                "set_: inside vmap a tensor stands for every entry of a batch; make a new tensor instead");
   if (&self != &s) {
+    FACULA_CHECK(!source.requires_grad() || !detail::thread_modes.grad, Error,
+                 "set_: the source requires grad, and the tape does not record set_; give detach() of it, or write with "
+                 "copy_");
+    FACULA_CHECK(!requires_grad() || (is_leaf() && !detail::thread_modes.grad), Error,
+                 "set_: this tensor requires grad and the tape does not record set_; write with copy_, call it on "
+                 "detach(), or (for a leaf) under NoGradGuard");
+    impl_->base.reset();
+    impl_->tracking &= ~detail::kTracksView;
     impl_->storage = s.storage;
+    impl_->own_version = s.own_version;
     impl_->set_geometry(s.sizes, s.strides, s.storage_offset);
+    if (impl_->tape) impl_->tape.get()->geometry_changed(*impl_);
+    impl_->bump_version();
   }
   return const_cast<Tensor&>(*this);
 }

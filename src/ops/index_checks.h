@@ -33,7 +33,7 @@ inline void check_writable(const Tensor& self, std::initializer_list<const Tenso
     if (input->impl()->storage.get() == self.impl()->storage.get()) check_no_overlap(self, *input, op);
 }
 
-inline void mark_written(const Tensor& self) { self.impl()->storage->bump_version(); }
+inline void mark_written(const Tensor& self) { self.impl()->bump_version(); }
 
 // A number as one element of a dtype, for kernels that read a value with stride 0. Raises when the dtype cannot hold
 // the kind of number.

@@ -104,7 +104,7 @@ void Out::check_input(const Tensor& target, const Tensor& input, const char* op)
 }
 
 void Out::written(const Tensor& target) const {
-  if (mode_ != Mode::Fresh) target.impl()->storage->bump_version();
+  if (mode_ != Mode::Fresh) target.impl()->bump_version();
 }
 
 namespace meaning {
@@ -127,8 +127,10 @@ Tensor& write_out(Tensor& out_tensor, const Tensor& result, const char* op) {
 
 Tensor& set_geometry(const Tensor& self, const Tensor& view) {
   const TensorImpl* v = view.impl();
-  self.impl()->set_geometry(DimVector(v->sizes), DimVector(v->strides), v->storage_offset);
-  self.impl()->storage->bump_version();
+  TensorImpl* impl = self.impl();
+  impl->set_geometry(DimVector(v->sizes), DimVector(v->strides), v->storage_offset);
+  if (impl->tape) impl->tape.get()->geometry_changed(*impl);
+  impl->bump_version();
   return const_cast<Tensor&>(self);
 }
 

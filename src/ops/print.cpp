@@ -1,5 +1,6 @@
 // Tensors as text, in libtorch's layout: one line per entry or row, long rows split by columns, then dtype and sizes. How scalars, shapes
 // and errors read is in core/text.cpp.
+#include "autograd/batch.h"
 #include "ops/common.h"
 
 #include <cmath>
@@ -144,6 +145,12 @@ std::ostream& print(std::ostream& out, const Tensor& tensor, int64_t line_size) 
   FormatGuard guard(out);
   if (!tensor.defined()) return out << "[ Tensor (undefined) ]";
   const TensorImpl* t = tensor.impl();
+  if (const autograd::BatchInfo* batch = autograd::batch_of(tensor)) {
+    // Inside vmap a tensor stands for all entries of a batch: none of them is shown as if it were the tensor.
+    const size_t depth = autograd::depth_of(batch->level);
+    out << "BatchedTensor(lvl=" << (depth ? std::to_string(depth) : "ended") << ", bdim=" << batch->dim << ", value=\n";
+    return print(out, batch->value, line_size) << "\n)";
+  }
   if (t->numel != 0 && !t->device.is_meta()) print_values(out, tensor, line_size);
   out << "[ " << tensor.toString() << '{';
   for (size_t d = 0; d < t->sizes.size(); ++d) out << (d ? "," : "") << t->sizes[d];

@@ -29,7 +29,7 @@ void draw_into(const Tensor& self, RandomFill fill, const MaybeGenerator& genera
   if (!self.is_contiguous()) copy_values(self, target);
 }
 
-void written(const Tensor& self) { self.impl()->storage->bump_version(); }
+void written(const Tensor& self) { self.impl()->bump_version(); }
 
 void check_floating(const Tensor& self, const char* op) {
   FACULA_CHECK(self.is_floating_point(), DTypeError, op, ": expected a floating-point tensor, got ",

@@ -141,6 +141,10 @@ std::vector<Tensor> tensor_split(const Tensor& self, const Tensor& tensor_indice
                "one-dimensional tensor, but "
                "got a tensor with ",
                i.dim(), " dims");
+  FACULA_CHECK(
+      !(i.tracking & detail::kTracksBatch), NotSupportedError,
+      "tensor_split: inside vmap a tensor stands for every entry of a batch, which may ask for different parts; "
+      "give the indices or the number of sections as numbers");
   Tensor values = as_contiguous(tensor_indices_or_sections);
   const int64_t* data = reinterpret_cast<const int64_t*>(values.impl()->data());
   if (i.dim() == 0) return meaning::tensor_split(self, *data, dim);

@@ -43,18 +43,25 @@ struct Applied {
   }
 };
 
+// Dims of self that one part of an expression speaks of.
+int64_t dims_of(const TensorIndex& i, const char* op) {
+  switch (i.kind()) {
+    case Kind::Integer:
+    case Kind::Range: return 1;
+    case Kind::Positions: return is_mask((impl_of(i.tensor(), op), i.tensor())) ? i.tensor().dim() : 1;
+    case Kind::Rest:
+    case Kind::NewDim:
+    case Kind::Boolean: break;
+  }
+  return 0;
+}
+
 // Dims of self that the expression speaks of. An ellipsis stands for the others.
 int64_t named_dims(ArrayRef<TensorIndex> indices, const char* op) {
   int64_t count = 0, ellipses = 0;
   for (const TensorIndex& i : indices) {
-    switch (i.kind()) {
-      case Kind::Integer:
-      case Kind::Range: ++count; break;
-      case Kind::Positions: count += is_mask((impl_of(i.tensor(), op), i.tensor())) ? i.tensor().dim() : 1; break;
-      case Kind::Rest: ++ellipses; break;
-      case Kind::NewDim:
-      case Kind::Boolean: break;
-    }
+    count += dims_of(i, op);
+    ellipses += i.kind() == Kind::Rest;
   }
   FACULA_CHECK(ellipses <= 1, IndexError, op, ": an index can only have a single ellipsis ('...'), got ", ellipses);
   return count;
@@ -136,6 +143,39 @@ std::vector<std::optional<Tensor>> index_list(const Applied& a) {
   return list;
 }
 
+// An integer that differs between the entries of a batch (vmap) selects no view. It is taken out of the expression: what is
+// left indexes what it selects along `dim` of self.
+struct BatchedInteger {
+  std::vector<std::optional<Tensor>> list;  // as the ops index and index_put_ take it
+  std::vector<TensorIndex> rest;
+};
+
+bool is_batched_integer(const TensorIndex& i, const char* op) {
+  if (i.kind() != Kind::Positions) return false;
+  const TensorImpl& t = impl_of(i.tensor(), op);
+  return (t.tracking & detail::kTracksBatch) && t.dim() == 0 && isIntegralType(t.dtype, false) &&
+         t.dtype != ScalarType::Byte;
+}
+
+std::optional<BatchedInteger> batched_integer(const Tensor& self, ArrayRef<TensorIndex> indices, const char* op) {
+  size_t at = 0;
+  while (at < indices.size() && !is_batched_integer(indices[at], op)) ++at;
+  if (at == indices.size()) [[likely]]
+    return std::nullopt;
+  const int64_t rank = impl_of(self, op).dim(), named = named_dims(indices, op);
+  FACULA_CHECK(named <= rank, IndexError, op, ": too many indices for tensor of dimension ", rank, " (got ", named,
+               ")");
+  BatchedInteger found;
+  int64_t dim = 0;
+  for (size_t k = 0; k < indices.size(); ++k) {
+    if (k < at) dim += indices[k].kind() == Kind::Rest ? rank - named : dims_of(indices[k], op);
+    if (k != at) found.rest.push_back(indices[k]);
+  }
+  found.list.resize(usize(dim));
+  found.list.emplace_back(indices[at].tensor());
+  return found;
+}
+
 // Leading dims of size 1 do not count when a value is assigned.
 Tensor without_leading_ones(const Tensor& value, int64_t dims) {
   const TensorImpl* v = value.impl();
@@ -161,6 +201,10 @@ Tensor Tensor::operator[](const Scalar& i) const {
 }
 
 Tensor Tensor::index(ArrayRef<TensorIndex> indices) const {
+  if (const auto one = batched_integer(*this, indices, "index")) [[unlikely]] {
+    const Tensor part = facula::index(*this, one->list);
+    return one->rest.empty() ? part : part.index(one->rest);
+  }
   Applied a = apply(*this, indices, "index");
   if (!a.tensors.empty()) return facula::index(a.view, index_list(a));
   return a.view.is_same(*this) ? facula::alias(*this) : a.view;
@@ -171,6 +215,11 @@ Tensor Tensor::index(std::initializer_list<TensorIndex> indices) const {
 }
 
 Tensor& Tensor::index_put_(ArrayRef<TensorIndex> indices, const Tensor& values) {
+  if (const auto one = batched_integer(*this, indices, "index_put_")) [[unlikely]] {
+    Tensor part = facula::index(*this, one->list);
+    part.index_put_(one->rest, values);
+    return facula::index_put_(*this, one->list, part);
+  }
   impl_of(values, "index_put_");
   Applied a = apply(*this, indices, "index_put_");
   if (a.tensors.empty()) {
@@ -190,6 +239,11 @@ Tensor& Tensor::index_put_(ArrayRef<TensorIndex> indices, const Tensor& values) 
 }
 
 Tensor& Tensor::index_put_(ArrayRef<TensorIndex> indices, const Scalar& value) {
+  if (const auto one = batched_integer(*this, indices, "index_put_")) [[unlikely]] {
+    Tensor part = facula::index(*this, one->list);
+    part.index_put_(one->rest, value);
+    return facula::index_put_(*this, one->list, part);
+  }
   Applied a = apply(*this, indices, "index_put_");
   if (a.tensors.empty()) {
     a.view.fill_(value);

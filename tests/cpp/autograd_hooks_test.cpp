@@ -264,8 +264,60 @@ TEST(AutogradHooks, OfNodesRunAroundThem) {
   HookHandle wrong = node->add_post_hook([](const variable_list&, const variable_list&) { return variable_list(); });
   expect_error<ValueError>([&] { loss.backward({}, true); }, "a post hook gave 0 gradients for 2");
   wrong.remove();
+  expect_error<ValueError>([&] { node->add_pre_hook({}); }, "the hook is empty");
+  expect_error<ValueError>([&] { node->add_post_hook({}); }, "the hook is empty");
   wrong = node->add_pre_hook([](const variable_list&) { return variable_list(3); });
   expect_error<ValueError>([&] { loss.backward({}, true); }, "a pre hook gave 3 gradients for 1");
+}
+
+TEST(AutogradHooks, OfTensorsComeBeforeWhatGradGives) {
+  const Tensor x = draw_leaf({3});
+  const Tensor y = x * 2;
+  y.retain_grad();
+  int before = 0, after = 0;
+  y.register_hook([](const Tensor& grad) { return grad * 5; });
+  x.register_hook([](const Tensor& grad) { return grad * 7; });
+  y.grad_fn()->add_pre_hook([&](const variable_list& grads) {
+    ++before;
+    return variable_list{grads[0] * 11};
+  });
+  y.grad_fn()->add_post_hook([&](const variable_list& outputs, const variable_list&) {
+    ++after;
+    return outputs;
+  });
+  // Hooks of the node belong to running it, which is not needed for the gradient of its output.
+  expect_close(autograd::grad({y.sum()}, {y}, {}, true)[0], full({3}, 5.0, kDouble));
+  EXPECT_EQ(before + after, 0);
+  expect_close(y.grad(), full({3}, 5.0, kDouble));
+  expect_close(autograd::grad({y.sum()}, {x}, {}, true)[0], full({3}, 2.0 * 5 * 7 * 11, kDouble));
+  EXPECT_EQ(before, 1);
+  EXPECT_EQ(after, 1);
+  const variable_list both = autograd::grad({y.sum()}, {x, y}, {}, true);
+  expect_close(both[0], full({3}, 2.0 * 5 * 7 * 11, kDouble));
+  expect_close(both[1], full({3}, 5.0, kDouble));
+  const Tensor inputs[] = {x};
+  y.sum().backward({}, true, false, TensorList(inputs, 1));
+  expect_close(x.grad(), full({3}, 2.0 * 5 * 7 * 11, kDouble));
+}
+
+TEST(AutogradHooks, HaveNumbersAsInLibtorch) {
+  const Tensor x = draw_leaf({3});
+  int calls = 0;
+  const unsigned first = x.register_hook([&](const Tensor&) { ++calls; });
+  unsigned second = x.register_hook([&](const Tensor&) { calls += 10; });
+  EXPECT_EQ(first, 0u);
+  EXPECT_EQ(second, 1u);
+  x.sum().backward();
+  EXPECT_EQ(calls, 11);
+  x.remove_hook(first);
+  x.sum().backward();
+  EXPECT_EQ(calls, 21);
+  EXPECT_NO_THROW(x.remove_hook(first)) << "it is gone, as asked for";
+  x.remove_hook(second);
+  x.sum().backward();
+  EXPECT_EQ(calls, 21);
+  expect_error<IndexError>([&] { x.remove_hook(2); }, "remove_hook: no hook at position 2");
+  expect_error<IndexError>([] { draw({3}).remove_hook(0); }, "remove_hook: no hook at position 0");
 }
 
 // ---- hooks that throw

@@ -408,7 +408,8 @@ TEST(AutogradInPlace, DataIsWrittenToBehindTheTape) {
   x.set_data(fresh);
   (x * x).sum().backward();
   expect_close(x.grad(), 2 * fresh);
-  expect_error<DTypeError>([&] { x.set_data(ones({3}, kFloat)); }, "Float");
+  expect_error<DTypeError>([&] { x.set_data(ones({3}, kLong)); }, "requires gradients must be floating point");
+  expect_error<DTypeError>([&] { (x * 2).set_data(ones({5}, kFloat)); }, "was made by a recorded op");
   // Hooks stay, and gradients lie as the new data does.
   x.set_grad({});
   int calls = 0;
@@ -418,6 +419,168 @@ TEST(AutogradInPlace, DataIsWrittenToBehindTheTape) {
   (x * draw({3, 4})).sum().backward();
   EXPECT_EQ(calls, 11);
   EXPECT_EQ(x.grad().strides().vec(), x.strides().vec());
+}
+
+TEST(AutogradInPlace, DataMayGetAnotherDtype) {
+  const Tensor x = draw_leaf({3}), numbers = draw({4});
+  int calls = 0;
+  x.register_hook([&](const Tensor& grad) { calls += grad.scalar_type() == kFloat; });
+  x.set_data(numbers.to(kFloat));
+  EXPECT_EQ(x.scalar_type(), kFloat);
+  EXPECT_TRUE(x.requires_grad());
+  (x * x).sum().backward();
+  EXPECT_EQ(x.grad().scalar_type(), kFloat);
+  EXPECT_EQ(calls, 1);
+  expect_close(x.grad().to(kDouble), 2 * numbers, 1e-6);
+  // A view that is given data of its own is no view any more.
+  const Tensor base = draw({4}), view = base.narrow(0, 0, 2);
+  view.set_data(draw({5}));
+  EXPECT_FALSE(view.is_view());
+  view.zero_();
+  EXPECT_GT(base.abs().sum().item<double>(), 0);
+}
+
+TEST(AutogradInPlace, DataCountsVersionsOfItsOwn) {
+  const Tensor x = draw_leaf({3});
+  const Tensor before = x.detach().clone(), loss = x.exp().mul(x).sum();
+  const int64_t version = x._version();
+  const Tensor data = x.data();
+  data.mul_(2);
+  data.narrow(0, 0, 1).add_(1);
+  EXPECT_EQ(data._version(), 2);
+  EXPECT_EQ(x._version(), version);
+  EXPECT_EQ(x.variable_data()._version(), 0);
+  EXPECT_NO_THROW(loss.backward());
+  // detach() is watched.
+  const Tensor watched = (x * x).sum();
+  x.detach().mul_(2);
+  EXPECT_EQ(x._version(), version + 1);
+  EXPECT_EQ(x.tensor_data()._version(), version + 1);
+  expect_error<Error>([&] { watched.backward(); }, "modified by an inplace operation");
+  // New data: versions go on, and whoever has saved the old data is told.
+  const Tensor saved = (x * x).sum(), fresh = draw({3});
+  x.set_data(fresh);
+  EXPECT_EQ(x._version(), version + 1);
+  fresh.add_(1);
+  EXPECT_EQ(x._version(), version + 1);
+  expect_error<Error>([&] { saved.backward(); }, "was given other data");
+  x.mutable_grad() = Tensor();
+  (x * x).sum().backward();
+  expect_close(x.grad(), 2 * fresh);
+}
+
+TEST(AutogradViews, StridedOnesShowTheWholeBase) {
+  // as_strided of a view reaches beyond it.
+  const auto read = [](const Tensor& x) {
+    const Tensor y = x * 2;
+    return y.slice(0, 1, 3).as_strided({3, 2}, {2, 1}, 0).exp().sum();
+  };
+  const auto written = [](const Tensor& x) {
+    Tensor y = x * 2;
+    y.slice(0, 1, 3).as_strided({6}, {1}, 0).mul_(x);
+    y.slice(0, 3, 5).as_strided({2}, {2}, 1).mul_(3);
+    return (y * y).sum();
+  };
+  const Tensor x = draw({6});
+  check_derivatives(read, x);
+  check_derivatives(written, x);
+  const Tensor leaf = x.clone().requires_grad_();
+  const Tensor y = leaf * 2;
+  y.slice(0, 1, 3).as_strided({6}, {1}, 0).mul(3).sum().backward();
+  expect_close(leaf.grad(), full({6}, 6.0, kDouble));
+}
+
+TEST(AutogradViews, OfViewsMadeWithoutRecordingAreLikeThem) {
+  const Tensor x = draw_leaf({4});
+  Tensor y = x * 2, view;
+  {
+    const NoGradGuard quiet;
+    view = y.narrow(0, 0, 3);
+  }
+  const Tensor part = view.narrow(0, 0, 2);
+  y.mul_(3);
+  EXPECT_FALSE(part.requires_grad());
+  expect_error<Error>([&] { part.mul_(x.narrow(0, 0, 2)); }, "created in no_grad mode");
+}
+
+TEST(AutogradViews, AreInferenceTensorsIfWhatTheyShowIs) {
+  const Tensor normal = draw({4});
+  Tensor inference, view_of_normal, alias_of_normal;
+  {
+    const InferenceMode mode;
+    inference = draw({4}) * 2;
+    EXPECT_TRUE(inference.is_inference());
+    EXPECT_TRUE(inference.narrow(0, 0, 2).is_inference());
+    view_of_normal = normal.narrow(0, 0, 2);
+    alias_of_normal = normal.detach();
+  }
+  EXPECT_FALSE(view_of_normal.is_inference());
+  EXPECT_FALSE(alias_of_normal.is_inference());
+  const Tensor view = inference.narrow(0, 0, 2);
+  EXPECT_TRUE(view.is_inference());
+  EXPECT_TRUE(inference.detach().is_inference());
+  expect_error<Error>([&] { view.add_(1); }, "Inplace update to inference tensor");
+  expect_error<Error>([&] { view.requires_grad_(); }, "inference tensor");
+  EXPECT_NO_THROW(view_of_normal.add_(1));
+  const Tensor w = draw_leaf({2});
+  (alias_of_normal.narrow(0, 0, 2) * w).sum().backward();
+  expect_close(w.grad(), normal.narrow(0, 0, 2));
+}
+
+TEST(AutogradInPlace, RecordedTensorsAreNotResized) {
+  const Tensor x = draw_leaf({4});
+  const Tensor y = x * 2, plain = draw({2});
+  for (const Tensor& t : {x, y, y.narrow(0, 0, 2)}) {
+    expect_error<Error>([&] { t.resize_({7}); }, "resize_: cannot resize variables that require grad");
+    expect_error<Error>([&] { t.set_(plain); }, "the tape does not record set_");
+  }
+  expect_error<Error>([&] { plain.set_(y); }, "set_: the source requires grad");
+  EXPECT_NO_THROW(x.resize_({4}));
+  y.sum().backward();
+  expect_close(x.grad(), full({4}, 2.0, kDouble));
+  // What is not recorded may; a leaf under NoGradGuard too, and its gradient has the new shape.
+  Tensor free = x.detach().clone();
+  free.resize_({2, 3});
+  EXPECT_EQ(free.numel(), 6);
+  {
+    const NoGradGuard quiet;
+    expect_error<Error>([&] { x.resize_({7}); }, "cannot resize");
+    x.set_(plain);
+    expect_error<Error>([&] { y.set_(plain); }, "the tape does not record set_");
+  }
+  x.set_grad({});
+  (x * 3).sum().backward();
+  expect_close(x.grad(), full({2}, 3.0, kDouble));
+}
+
+TEST(AutogradInPlace, OutOfOpsWithoutGradientIsNotRecorded) {
+  const Tensor x = draw_leaf({4});
+  Tensor y = x * 2;
+  expect_error<Error>([&] { eq_out(y, x, 0); }, "out=... arguments don't support automatic differentiation");
+  expect_error<Error>([&] { arange_out(y, 4); }, "out=... arguments don't support");
+  Tensor mask = empty({4}, kBool);
+  EXPECT_NO_THROW(eq_out(mask, x, 0)) << "no gradient flows through the arguments";
+  y.sum().backward();
+  expect_close(x.grad(), full({4}, 2.0, kDouble));
+}
+
+TEST(AutogradInPlace, ChangesOfShapeKeepRetainedGradients) {
+  const Tensor x = draw_leaf({1, 3, 2});
+  const std::vector<std::pair<const char*, std::function<void(Tensor&)>>> changes = {
+      {"squeeze_", [](Tensor& t) { t.squeeze_(0); }},
+      {"unsqueeze_", [](Tensor& t) { t.unsqueeze_(1); }},
+      {"transpose_", [](Tensor& t) { t.transpose_(1, 2); }}};
+  for (const auto& [name, change] : changes) {
+    SCOPED_TRACE(name);
+    x.set_grad({});
+    Tensor y = x * 2;
+    y.retain_grad();
+    change(y);
+    EXPECT_TRUE(y.retains_grad());
+    const Tensor w = draw(y.sizes().vec());
+    (y * w).sum().backward();
+    expect_close(y.grad(), w);
+  }
 }
 
 }  // namespace

@@ -546,6 +546,19 @@ TEST(Hessian, AgreesWithDifferencesOfTheGradient) {
   }
 }
 
+TEST(Hessian, HasNoHistoryUnlessItsArgumentHas) {
+  const auto f = [](const Tensor& x) { return (x * x * x).sum(); };
+  const Tensor x = tensor({1.0, 2.0});
+  const Tensor plain = func::hessian(f)(x);
+  EXPECT_FALSE(plain.requires_grad());
+  EXPECT_TRUE(plain.equal(tensor({{6.0, 0.0}, {0.0, 12.0}})));
+  const Tensor leaf = x.clone().requires_grad_();
+  const Tensor recorded = func::hessian(f)(leaf);
+  ASSERT_TRUE(recorded.requires_grad());
+  recorded.sum().backward();
+  EXPECT_TRUE(leaf.grad().equal(tensor({6.0, 6.0})));
+}
+
 TEST(Hessian, OfAQuadraticFormIsExact) {
   const Tensor m = draw({4, 4}), x = draw({4});
   expect_close(func::hessian([&](const Tensor& t) { return t.dot(m.mv(t)); })(x), m + m.t());

@@ -24,5 +24,7 @@ struct GradientFindings {
 };
 
 GradientFindings check_gradients(const std::string& op, const Case& one, uint64_t seed);
+// The same cases over batches: what vmap computes is what a loop does.
+std::vector<std::string> check_batches(const std::string& op, const Case& one, uint64_t seed);
 
 }  // namespace facula::testing

@@ -1,5 +1,5 @@
 // One test for each public op: its derivatives are what differences say, over every gradient case that was drawn from
-// its record. An op that is not differentiable must not pretend to be.
+// its record, and what vmap makes of them is what a loop does. An op that is not differentiable must not pretend to be.
 #include "cpp/case_file.h"
 #include "cpp/gradient_properties.h"
 #include "generated/boxed_calls.h"
@@ -26,16 +26,20 @@ std::vector<std::string> all_ops() {
   return names;
 }
 
-class OpGradient : public ::testing::TestWithParam<std::string> {};
+class OpGradient : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    const char* folder = std::getenv("FACULA_CASES");
+    ASSERT_NE(folder, nullptr) << "set FACULA_CASES to the folder that tests/truth/make_cases.py --out wrote";
+    const std::string path = (std::filesystem::path(folder) / (GetParam() + ".gradients")).string();
+    ASSERT_TRUE(std::filesystem::exists(path))
+        << "op " << GetParam() << " has no record: write tests/records/" << GetParam() << ".py";
+    file = read_case_file(path);
+  }
+  CaseFile file;
+};
 
 TEST_P(OpGradient, IsTheDerivative) {
-  const char* folder = std::getenv("FACULA_CASES");
-  ASSERT_NE(folder, nullptr) << "set FACULA_CASES to the folder that tests/truth/make_cases.py --out wrote";
-  const std::string path = (std::filesystem::path(folder) / (GetParam() + ".gradients")).string();
-  ASSERT_TRUE(std::filesystem::exists(path))
-      << "op " << GetParam() << " has no record: write tests/records/" << GetParam() << ".py";
-  const CaseFile file = read_case_file(path);
-
   size_t wrong_cases = 0, shown = 0, compared = 0;
   bool must_compare = false;
   std::ostringstream report;
@@ -58,6 +62,24 @@ TEST_P(OpGradient, IsTheDerivative) {
   RecordProperty("compared", static_cast<int>(compared));
   EXPECT_TRUE(compared > 0 || !must_compare)
       << "no case of " << GetParam() << " shows a derivative: give its record `gradient` calls with finite results";
+}
+
+TEST_P(OpGradient, IsTheSameInABatch) {
+  size_t wrong_cases = 0, shown = 0;
+  std::ostringstream report;
+  for (const Case& one : file.cases) {
+    std::vector<std::string> complaints;
+    try {
+      complaints = check_batches(file.op, one, file.seed);
+    } catch (const std::exception& error) {
+      complaints = {std::string("exception: ") + error.what()};
+    }
+    wrong_cases += !complaints.empty();
+    for (const std::string& complaint : complaints)
+      if (shown++ < kShown) report << "\n" << one.title << "\n    " << complaint;
+  }
+  EXPECT_EQ(wrong_cases, 0u) << wrong_cases << " of " << file.cases.size() << " cases fail, seed " << file.seed
+                             << report.str();
 }
 
 INSTANTIATE_TEST_SUITE_P(Gradients, OpGradient, ::testing::ValuesIn(all_ops()),

@@ -185,7 +185,7 @@ def t(*shape, low=None, high=None, dtype=None, layout="contiguous", integer=Fals
 def v(values, dtype=None, layout="contiguous"):
     """A tensor of exactly these values."""
     return Spec(
-        lambda rng, d: np.asarray(values, d.working),
+        lambda rng, d: np.asarray(values).astype(d.working),
         f"v({values})",
         dtype,
         layout,

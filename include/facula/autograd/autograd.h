@@ -24,6 +24,21 @@ FACULA_API variable_list grad(const variable_list& outputs, const variable_list&
                               const variable_list& grad_outputs = {}, std::optional<bool> retain_graph = std::nullopt,
                               bool create_graph = false, bool allow_unused = false);
 
+// The same elements without history, as a leaf that requires a gradient or does not.
+FACULA_API Tensor make_variable(const Tensor& data, bool requires_grad = false,
+                                bool allow_tensor_metadata_change = true);
+
+namespace impl {
+
+// Where the gradient of `t` goes: the node that made it, or the accumulator of a leaf; invalid when it requires none.
+FACULA_API Edge gradient_edge(const Tensor& t);
+// Of a leaf that requires a gradient; null otherwise.
+FACULA_API intrusive_ptr<Node> grad_accumulator(const Tensor& t);
+FACULA_API void bump_version(const Tensor& t);
+FACULA_API void set_name(const Tensor& t, const std::string& name);
+
+}  // namespace impl
+
 // While it lives, tensors that the tape saves in this thread go through `pack` and come back through `unpack`: to disk, to
 // another device, compressed.
 class FACULA_API SavedTensorHooks {

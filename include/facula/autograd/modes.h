@@ -49,6 +49,9 @@ class FACULA_API InferenceMode {
 
 namespace autograd {
 
+using facula::AutoGradMode;
+using facula::GradMode;
+
 // Keeps with every recorded op where it was called; an error or a NaN in backward names that place.
 struct FACULA_API AnomalyMode {
   static bool is_enabled();

@@ -3,7 +3,9 @@
 
 #include <facula/tensor.h>
 
+#include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -22,16 +24,23 @@ struct Edge {
 };
 using edge_list = std::vector<Edge>;
 
-// Removes a hook; `remove` twice is an error, and so is removing after the tensor or node is gone only where it had not
-// been removed before: then nothing is left to do.
+struct NodeHooks;
+
+// Removes a hook, from any thread. Removing it twice is a ValueError; once its tensor or node is gone there is nothing left
+// to remove, and that is fine.
 class FACULA_API HookHandle {
  public:
   HookHandle() = default;
-  explicit HookHandle(std::function<bool()> remove) : remove_(std::move(remove)) {}
+  HookHandle(std::weak_ptr<NodeHooks> hooks, uint32_t number)
+      : hooks_(std::move(hooks)), number_(number), given_(true) {}
   void remove();
+  // For `Tensor::remove_hook`, as libtorch counts hooks.
+  operator unsigned() const { return number_; }
 
  private:
-  std::function<bool()> remove_;
+  std::weak_ptr<NodeHooks> hooks_;
+  uint32_t number_ = 0;
+  bool given_ = false;
 };
 
 class FACULA_API Node : public RefCounted {

@@ -59,6 +59,7 @@ std::is_convertible_v<T, std::string_view>&& requires(std::ostream& out, const T
 class FACULA_API Part {
  public:
   Part(const char* s);
+  Part(char* s) : Part(static_cast<const char*>(s)) {}
   Part(std::string_view s) : text_(s) {}
   Part(const std::string& s) : text_(s) {}
   Part(char c) : text_(1, c) {}

@@ -22,6 +22,15 @@ class FACULA_API RefCounted {
     if (refs_.load(std::memory_order_acquire) == 1 || refs_.fetch_sub(1, std::memory_order_acq_rel) == 1)
       const_cast<RefCounted*>(this)->destroy();
   }
+  // For whoever knows the object without holding a reference: false when the last one is gone. The object's `destroy` must
+  // keep such an object alive while it is asked, and look again whether it is still alone.
+  bool try_retain() const noexcept {
+    int64_t count = refs_.load(std::memory_order_relaxed);
+    while (count > 0)
+      if (refs_.compare_exchange_weak(count, count + 1, std::memory_order_acq_rel, std::memory_order_relaxed))
+        return true;
+    return false;
+  }
   int64_t use_count() const noexcept { return refs_.load(std::memory_order_relaxed); }
 
  protected:

@@ -90,6 +90,8 @@ FACULA_API Tensor& floor_divide_out(Tensor& out, const Tensor& self, const Tenso
 FACULA_API Tensor floor_divide(const Tensor& self, const Scalar& other);
 FACULA_API Tensor& floor_divide_(Tensor& self, const Scalar& other);
 FACULA_API Tensor& floor_divide_out(Tensor& out, const Tensor& self, const Scalar& other);
+FACULA_API Tensor floor_divide(const Scalar& self, const Tensor& other);
+FACULA_API Tensor& floor_divide_out(Tensor& out, const Scalar& self, const Tensor& other);
 
 // What is left of self after division rounded down; it has the sign of other.
 FACULA_API Tensor remainder(const Tensor& self, const Scalar& other);

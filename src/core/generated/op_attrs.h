@@ -71,6 +71,13 @@ struct FloorDivideAttrs2 {
   bool operator==(const FloorDivideAttrs2&) const = default;
 };
 
+struct FloorDivideAttrs3 {
+  Scalar self;
+  static constexpr const char* kNames[] = {"self"};
+  auto fields() const { return std::tie(self); }
+  bool operator==(const FloorDivideAttrs3&) const = default;
+};
+
 struct RemainderAttrs {
   Scalar other;
   static constexpr const char* kNames[] = {"other"};

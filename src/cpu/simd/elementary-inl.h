@@ -173,7 +173,8 @@ HWY_INLINE Lane<T> expm1(Lane<T> x) {
     const LaneMask<T> far = m::abs(x) > constant(ExpRange<T>::kFast);
     const ExpParts<T> e = exp_parts(m::select(far, splat<Lane<T>>(0.0), x));
     const Lane<T> scale = pow2_of_magic(e.t);
-    return m::select(far, m::select(x < splat<Lane<T>>(0.0), -one, exp_wide(x)), fma(scale, e.p, scale - one));
+    const Lane<T> near = m::select(x == splat<Lane<T>>(0.0), x, fma(scale, e.p, scale - one));
+    return m::select(far, m::select(x < splat<Lane<T>>(0.0), -one, exp_wide(x)), near);
   }
   const ExpParts<T> e = exp_parts(x);
   const Lane<T> scale = pow2_of_magic(e.t);

@@ -887,6 +887,7 @@ Tensor& floor_divide_(Tensor& self, const Tensor& other) {
 }
 
 Tensor& floor_divide_out(Tensor& out, const Tensor& self, const Tensor& other) {
+  if (const uint8_t flags = autograd::tracked(out, self, other)) [[unlikely]] autograd::Call(OpId::floor_divide, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::floor_divide);
   pointwise(ScalarOp::div_floor, {self, other}, Out::given(out), "floor_divide");
   return out;
@@ -945,6 +946,7 @@ Tensor& floor_divide_(Tensor& self, const Scalar& other) {
 }
 
 Tensor& floor_divide_out(Tensor& out, const Tensor& self, const Scalar& other) {
+  if (const uint8_t flags = autograd::tracked(out, self)) [[unlikely]] autograd::Call(OpId::floor_divide, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::floor_divide, detail::AttrsOf(FloorDivideAttrs2{detail::owned(other)}));
   pointwise(ScalarOp::div_floor, {self, other}, Out::given(out), "floor_divide");
   return out;
@@ -956,6 +958,32 @@ Tensor Tensor::floor_divide(const Scalar& other) const {
 
 Tensor& Tensor::floor_divide_(const Scalar& other) const {
   return facula::floor_divide_(const_cast<Tensor&>(*this), other);
+}
+
+namespace {
+
+Tensor floor_divide_tracked(uint8_t flags, const Scalar& self, const Tensor& other) {
+  if (flags & detail::kTracksBatch) {
+    const autograd::BatchCall batch(OpId::floor_divide, other);
+    return autograd::batch_pointwise(batch, [&](autograd::BatchTensors t) { return facula::floor_divide(self, t[0]); });
+  }
+  const detail::Below below;
+  return facula::floor_divide(self, other);
+}
+
+}  // namespace
+
+Tensor floor_divide(const Scalar& self, const Tensor& other) {
+  if (const uint8_t flags = autograd::tracked(other)) [[unlikely]] return floor_divide_tracked(flags, self, other);
+  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::floor_divide, detail::AttrsOf(FloorDivideAttrs3{detail::owned(self)}));
+  return pointwise(ScalarOp::div_floor, {self, other}, Out::fresh(), "floor_divide");
+}
+
+Tensor& floor_divide_out(Tensor& out, const Scalar& self, const Tensor& other) {
+  if (const uint8_t flags = autograd::tracked(out, other)) [[unlikely]] autograd::Call(OpId::floor_divide, flags, out).check_out();
+  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::floor_divide, detail::AttrsOf(FloorDivideAttrs3{detail::owned(self)}));
+  pointwise(ScalarOp::div_floor, {self, other}, Out::given(out), "floor_divide");
+  return out;
 }
 
 namespace {
@@ -1994,6 +2022,7 @@ Tensor& nextafter_(Tensor& self, const Tensor& other) {
 }
 
 Tensor& nextafter_out(Tensor& out, const Tensor& self, const Tensor& other) {
+  if (const uint8_t flags = autograd::tracked(out, self, other)) [[unlikely]] autograd::Call(OpId::nextafter, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::nextafter);
   pointwise(ScalarOp::nextafter, {self, other}, Out::given(out));
   return out;
@@ -2400,6 +2429,7 @@ Tensor& eq_(Tensor& self, const Scalar& other) {
 }
 
 Tensor& eq_out(Tensor& out, const Tensor& self, const Scalar& other) {
+  if (const uint8_t flags = autograd::tracked(out, self)) [[unlikely]] autograd::Call(OpId::eq, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::eq, detail::AttrsOf(EqAttrs{detail::owned(other)}));
   pointwise(ScalarOp::eq, {self, other}, Out::given(out));
   return out;
@@ -2458,6 +2488,7 @@ Tensor& eq_(Tensor& self, const Tensor& other) {
 }
 
 Tensor& eq_out(Tensor& out, const Tensor& self, const Tensor& other) {
+  if (const uint8_t flags = autograd::tracked(out, self, other)) [[unlikely]] autograd::Call(OpId::eq, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::eq);
   pointwise(ScalarOp::eq, {self, other}, Out::given(out));
   return out;
@@ -2516,6 +2547,7 @@ Tensor& ne_(Tensor& self, const Scalar& other) {
 }
 
 Tensor& ne_out(Tensor& out, const Tensor& self, const Scalar& other) {
+  if (const uint8_t flags = autograd::tracked(out, self)) [[unlikely]] autograd::Call(OpId::ne, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::ne, detail::AttrsOf(NeAttrs{detail::owned(other)}));
   pointwise(ScalarOp::ne, {self, other}, Out::given(out));
   return out;
@@ -2574,6 +2606,7 @@ Tensor& ne_(Tensor& self, const Tensor& other) {
 }
 
 Tensor& ne_out(Tensor& out, const Tensor& self, const Tensor& other) {
+  if (const uint8_t flags = autograd::tracked(out, self, other)) [[unlikely]] autograd::Call(OpId::ne, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::ne);
   pointwise(ScalarOp::ne, {self, other}, Out::given(out));
   return out;
@@ -2632,6 +2665,7 @@ Tensor& lt_(Tensor& self, const Scalar& other) {
 }
 
 Tensor& lt_out(Tensor& out, const Tensor& self, const Scalar& other) {
+  if (const uint8_t flags = autograd::tracked(out, self)) [[unlikely]] autograd::Call(OpId::lt, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::lt, detail::AttrsOf(LtAttrs{detail::owned(other)}));
   pointwise(ScalarOp::lt, {self, other}, Out::given(out));
   return out;
@@ -2690,6 +2724,7 @@ Tensor& lt_(Tensor& self, const Tensor& other) {
 }
 
 Tensor& lt_out(Tensor& out, const Tensor& self, const Tensor& other) {
+  if (const uint8_t flags = autograd::tracked(out, self, other)) [[unlikely]] autograd::Call(OpId::lt, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::lt);
   pointwise(ScalarOp::lt, {self, other}, Out::given(out));
   return out;
@@ -2748,6 +2783,7 @@ Tensor& le_(Tensor& self, const Scalar& other) {
 }
 
 Tensor& le_out(Tensor& out, const Tensor& self, const Scalar& other) {
+  if (const uint8_t flags = autograd::tracked(out, self)) [[unlikely]] autograd::Call(OpId::le, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::le, detail::AttrsOf(LeAttrs{detail::owned(other)}));
   pointwise(ScalarOp::le, {self, other}, Out::given(out));
   return out;
@@ -2806,6 +2842,7 @@ Tensor& le_(Tensor& self, const Tensor& other) {
 }
 
 Tensor& le_out(Tensor& out, const Tensor& self, const Tensor& other) {
+  if (const uint8_t flags = autograd::tracked(out, self, other)) [[unlikely]] autograd::Call(OpId::le, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::le);
   pointwise(ScalarOp::le, {self, other}, Out::given(out));
   return out;
@@ -2864,6 +2901,7 @@ Tensor& gt_(Tensor& self, const Scalar& other) {
 }
 
 Tensor& gt_out(Tensor& out, const Tensor& self, const Scalar& other) {
+  if (const uint8_t flags = autograd::tracked(out, self)) [[unlikely]] autograd::Call(OpId::gt, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::gt, detail::AttrsOf(GtAttrs{detail::owned(other)}));
   pointwise(ScalarOp::gt, {self, other}, Out::given(out));
   return out;
@@ -2922,6 +2960,7 @@ Tensor& gt_(Tensor& self, const Tensor& other) {
 }
 
 Tensor& gt_out(Tensor& out, const Tensor& self, const Tensor& other) {
+  if (const uint8_t flags = autograd::tracked(out, self, other)) [[unlikely]] autograd::Call(OpId::gt, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::gt);
   pointwise(ScalarOp::gt, {self, other}, Out::given(out));
   return out;
@@ -2980,6 +3019,7 @@ Tensor& ge_(Tensor& self, const Scalar& other) {
 }
 
 Tensor& ge_out(Tensor& out, const Tensor& self, const Scalar& other) {
+  if (const uint8_t flags = autograd::tracked(out, self)) [[unlikely]] autograd::Call(OpId::ge, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::ge, detail::AttrsOf(GeAttrs{detail::owned(other)}));
   pointwise(ScalarOp::ge, {self, other}, Out::given(out));
   return out;
@@ -3038,6 +3078,7 @@ Tensor& ge_(Tensor& self, const Tensor& other) {
 }
 
 Tensor& ge_out(Tensor& out, const Tensor& self, const Tensor& other) {
+  if (const uint8_t flags = autograd::tracked(out, self, other)) [[unlikely]] autograd::Call(OpId::ge, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::ge);
   pointwise(ScalarOp::ge, {self, other}, Out::given(out));
   return out;
@@ -3096,6 +3137,7 @@ Tensor& logical_and_(Tensor& self, const Tensor& other) {
 }
 
 Tensor& logical_and_out(Tensor& out, const Tensor& self, const Tensor& other) {
+  if (const uint8_t flags = autograd::tracked(out, self, other)) [[unlikely]] autograd::Call(OpId::logical_and, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::logical_and);
   pointwise(ScalarOp::logical_and, {self, other}, Out::given(out));
   return out;
@@ -3154,6 +3196,7 @@ Tensor& logical_or_(Tensor& self, const Tensor& other) {
 }
 
 Tensor& logical_or_out(Tensor& out, const Tensor& self, const Tensor& other) {
+  if (const uint8_t flags = autograd::tracked(out, self, other)) [[unlikely]] autograd::Call(OpId::logical_or, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::logical_or);
   pointwise(ScalarOp::logical_or, {self, other}, Out::given(out));
   return out;
@@ -3212,6 +3255,7 @@ Tensor& logical_xor_(Tensor& self, const Tensor& other) {
 }
 
 Tensor& logical_xor_out(Tensor& out, const Tensor& self, const Tensor& other) {
+  if (const uint8_t flags = autograd::tracked(out, self, other)) [[unlikely]] autograd::Call(OpId::logical_xor, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::logical_xor);
   pointwise(ScalarOp::logical_xor, {self, other}, Out::given(out));
   return out;
@@ -3270,6 +3314,7 @@ Tensor& bitwise_and_(Tensor& self, const Scalar& other) {
 }
 
 Tensor& bitwise_and_out(Tensor& out, const Tensor& self, const Scalar& other) {
+  if (const uint8_t flags = autograd::tracked(out, self)) [[unlikely]] autograd::Call(OpId::bitwise_and, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::bitwise_and, detail::AttrsOf(BitwiseAndAttrs{detail::owned(other)}));
   pointwise(ScalarOp::bitwise_and, {self, other}, Out::given(out));
   return out;
@@ -3303,6 +3348,7 @@ Tensor bitwise_and(const Scalar& self, const Tensor& other) {
 }
 
 Tensor& bitwise_and_out(Tensor& out, const Scalar& self, const Tensor& other) {
+  if (const uint8_t flags = autograd::tracked(out, other)) [[unlikely]] autograd::Call(OpId::bitwise_and, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::bitwise_and, detail::AttrsOf(BitwiseAndAttrs2{detail::owned(self)}));
   pointwise(ScalarOp::bitwise_and, {self, other}, Out::given(out));
   return out;
@@ -3353,6 +3399,7 @@ Tensor& bitwise_and_(Tensor& self, const Tensor& other) {
 }
 
 Tensor& bitwise_and_out(Tensor& out, const Tensor& self, const Tensor& other) {
+  if (const uint8_t flags = autograd::tracked(out, self, other)) [[unlikely]] autograd::Call(OpId::bitwise_and, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::bitwise_and);
   pointwise(ScalarOp::bitwise_and, {self, other}, Out::given(out));
   return out;
@@ -3411,6 +3458,7 @@ Tensor& bitwise_or_(Tensor& self, const Scalar& other) {
 }
 
 Tensor& bitwise_or_out(Tensor& out, const Tensor& self, const Scalar& other) {
+  if (const uint8_t flags = autograd::tracked(out, self)) [[unlikely]] autograd::Call(OpId::bitwise_or, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::bitwise_or, detail::AttrsOf(BitwiseOrAttrs{detail::owned(other)}));
   pointwise(ScalarOp::bitwise_or, {self, other}, Out::given(out));
   return out;
@@ -3444,6 +3492,7 @@ Tensor bitwise_or(const Scalar& self, const Tensor& other) {
 }
 
 Tensor& bitwise_or_out(Tensor& out, const Scalar& self, const Tensor& other) {
+  if (const uint8_t flags = autograd::tracked(out, other)) [[unlikely]] autograd::Call(OpId::bitwise_or, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::bitwise_or, detail::AttrsOf(BitwiseOrAttrs2{detail::owned(self)}));
   pointwise(ScalarOp::bitwise_or, {self, other}, Out::given(out));
   return out;
@@ -3494,6 +3543,7 @@ Tensor& bitwise_or_(Tensor& self, const Tensor& other) {
 }
 
 Tensor& bitwise_or_out(Tensor& out, const Tensor& self, const Tensor& other) {
+  if (const uint8_t flags = autograd::tracked(out, self, other)) [[unlikely]] autograd::Call(OpId::bitwise_or, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::bitwise_or);
   pointwise(ScalarOp::bitwise_or, {self, other}, Out::given(out));
   return out;
@@ -3552,6 +3602,7 @@ Tensor& bitwise_xor_(Tensor& self, const Scalar& other) {
 }
 
 Tensor& bitwise_xor_out(Tensor& out, const Tensor& self, const Scalar& other) {
+  if (const uint8_t flags = autograd::tracked(out, self)) [[unlikely]] autograd::Call(OpId::bitwise_xor, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::bitwise_xor, detail::AttrsOf(BitwiseXorAttrs{detail::owned(other)}));
   pointwise(ScalarOp::bitwise_xor, {self, other}, Out::given(out));
   return out;
@@ -3585,6 +3636,7 @@ Tensor bitwise_xor(const Scalar& self, const Tensor& other) {
 }
 
 Tensor& bitwise_xor_out(Tensor& out, const Scalar& self, const Tensor& other) {
+  if (const uint8_t flags = autograd::tracked(out, other)) [[unlikely]] autograd::Call(OpId::bitwise_xor, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::bitwise_xor, detail::AttrsOf(BitwiseXorAttrs2{detail::owned(self)}));
   pointwise(ScalarOp::bitwise_xor, {self, other}, Out::given(out));
   return out;
@@ -3635,6 +3687,7 @@ Tensor& bitwise_xor_(Tensor& self, const Tensor& other) {
 }
 
 Tensor& bitwise_xor_out(Tensor& out, const Tensor& self, const Tensor& other) {
+  if (const uint8_t flags = autograd::tracked(out, self, other)) [[unlikely]] autograd::Call(OpId::bitwise_xor, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::bitwise_xor);
   pointwise(ScalarOp::bitwise_xor, {self, other}, Out::given(out));
   return out;
@@ -3693,6 +3746,7 @@ Tensor& bitwise_left_shift_(Tensor& self, const Tensor& other) {
 }
 
 Tensor& bitwise_left_shift_out(Tensor& out, const Tensor& self, const Tensor& other) {
+  if (const uint8_t flags = autograd::tracked(out, self, other)) [[unlikely]] autograd::Call(OpId::bitwise_left_shift, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::bitwise_left_shift);
   pointwise(ScalarOp::bitwise_left_shift, {self, other}, Out::given(out));
   return out;
@@ -3751,6 +3805,7 @@ Tensor& bitwise_left_shift_(Tensor& self, const Scalar& other) {
 }
 
 Tensor& bitwise_left_shift_out(Tensor& out, const Tensor& self, const Scalar& other) {
+  if (const uint8_t flags = autograd::tracked(out, self)) [[unlikely]] autograd::Call(OpId::bitwise_left_shift, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::bitwise_left_shift, detail::AttrsOf(BitwiseLeftShiftAttrs2{detail::owned(other)}));
   pointwise(ScalarOp::bitwise_left_shift, {self, other}, Out::given(out));
   return out;
@@ -3784,6 +3839,7 @@ Tensor bitwise_left_shift(const Scalar& self, const Tensor& other) {
 }
 
 Tensor& bitwise_left_shift_out(Tensor& out, const Scalar& self, const Tensor& other) {
+  if (const uint8_t flags = autograd::tracked(out, other)) [[unlikely]] autograd::Call(OpId::bitwise_left_shift, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::bitwise_left_shift, detail::AttrsOf(BitwiseLeftShiftAttrs3{detail::owned(self)}));
   pointwise(ScalarOp::bitwise_left_shift, {self, other}, Out::given(out));
   return out;
@@ -3834,6 +3890,7 @@ Tensor& bitwise_right_shift_(Tensor& self, const Tensor& other) {
 }
 
 Tensor& bitwise_right_shift_out(Tensor& out, const Tensor& self, const Tensor& other) {
+  if (const uint8_t flags = autograd::tracked(out, self, other)) [[unlikely]] autograd::Call(OpId::bitwise_right_shift, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::bitwise_right_shift);
   pointwise(ScalarOp::bitwise_right_shift, {self, other}, Out::given(out));
   return out;
@@ -3892,6 +3949,7 @@ Tensor& bitwise_right_shift_(Tensor& self, const Scalar& other) {
 }
 
 Tensor& bitwise_right_shift_out(Tensor& out, const Tensor& self, const Scalar& other) {
+  if (const uint8_t flags = autograd::tracked(out, self)) [[unlikely]] autograd::Call(OpId::bitwise_right_shift, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::bitwise_right_shift, detail::AttrsOf(BitwiseRightShiftAttrs2{detail::owned(other)}));
   pointwise(ScalarOp::bitwise_right_shift, {self, other}, Out::given(out));
   return out;
@@ -3925,6 +3983,7 @@ Tensor bitwise_right_shift(const Scalar& self, const Tensor& other) {
 }
 
 Tensor& bitwise_right_shift_out(Tensor& out, const Scalar& self, const Tensor& other) {
+  if (const uint8_t flags = autograd::tracked(out, other)) [[unlikely]] autograd::Call(OpId::bitwise_right_shift, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::bitwise_right_shift, detail::AttrsOf(BitwiseRightShiftAttrs3{detail::owned(self)}));
   pointwise(ScalarOp::bitwise_right_shift, {self, other}, Out::given(out));
   return out;
@@ -4203,6 +4262,7 @@ Tensor& heaviside_(Tensor& self, const Tensor& values) {
 }
 
 Tensor& heaviside_out(Tensor& out, const Tensor& self, const Tensor& values) {
+  if (const uint8_t flags = autograd::tracked(out, self, values)) [[unlikely]] autograd::Call(OpId::heaviside, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::heaviside);
   pointwise(ScalarOp::heaviside, {self, values}, Out::given(out));
   return out;
@@ -4261,6 +4321,7 @@ Tensor& gcd_(Tensor& self, const Tensor& other) {
 }
 
 Tensor& gcd_out(Tensor& out, const Tensor& self, const Tensor& other) {
+  if (const uint8_t flags = autograd::tracked(out, self, other)) [[unlikely]] autograd::Call(OpId::gcd, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::gcd);
   pointwise(ScalarOp::gcd, {self, other}, Out::given(out));
   return out;
@@ -4319,6 +4380,7 @@ Tensor& lcm_(Tensor& self, const Tensor& other) {
 }
 
 Tensor& lcm_out(Tensor& out, const Tensor& self, const Tensor& other) {
+  if (const uint8_t flags = autograd::tracked(out, self, other)) [[unlikely]] autograd::Call(OpId::lcm, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::lcm);
   pointwise(ScalarOp::lcm, {self, other}, Out::given(out));
   return out;
@@ -5017,6 +5079,12 @@ struct FillBackward1 final : autograd::TapeNode {
 Tensor& fill__tracked(uint8_t flags, Tensor& self, const Tensor& value) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::fill_, self, value);
+    if (batch.batched(0) && batch.batched(1) && autograd::is_number_for(batch, 1)) {
+      const detail::Above above;
+      batch.front(0).copy_(batch.front_of_rank(1, batch.rank()));
+      return self;
+    }
+    if (batch.batched(1)) { autograd::batch_loop_inplace(batch, [&](autograd::BatchTensors t) { facula::fill_(const_cast<Tensor&>(t[0]), t[1]); }); return self; }
     autograd::batch_pointwise_inplace(batch, [&](autograd::BatchTensors t) { facula::fill_(const_cast<Tensor&>(t[0]), t[1]); });
     return self;
   }

@@ -27,10 +27,12 @@ namespace {
 Tensor empty_like_tracked(uint8_t flags, const Tensor& self, const TensorOptions& options, std::optional<MemoryFormat> memory_format) {
   if (flags & detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::empty_like, self);
-    {
+    if (autograd::plain_format(memory_format)) {
       const detail::Above above;
       return batch.wrap(facula::empty_like(batch.front(0), options, memory_format));
     }
+    return autograd::unflat<Tensor>(autograd::batch_loop(
+        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::empty_like(t[0], options, memory_format)); }));
   }
   const detail::Below below;
   return facula::empty_like(self, options, memory_format);
@@ -50,6 +52,7 @@ Tensor zeros(IntArrayRef size, const TensorOptions& options) {
 }
 
 Tensor& zeros_out(Tensor& out, IntArrayRef size) {
+  if (const uint8_t flags = autograd::tracked(out)) [[unlikely]] autograd::Call(OpId::zeros, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::zeros, detail::AttrsOf(ZerosAttrs{detail::owned(size), out.options()}));
   meaning::write_out(out, meaning::zeros(size, out.options()), "zeros");
   return out;
@@ -60,10 +63,12 @@ namespace {
 Tensor zeros_like_tracked(uint8_t flags, const Tensor& self, const TensorOptions& options, std::optional<MemoryFormat> memory_format) {
   if (flags & detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::zeros_like, self);
-    {
+    if (autograd::plain_format(memory_format)) {
       const detail::Above above;
       return batch.wrap(facula::zeros_like(batch.front(0), options, memory_format));
     }
+    return autograd::unflat<Tensor>(autograd::batch_loop(
+        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::zeros_like(t[0], options, memory_format)); }));
   }
   const detail::Below below;
   return facula::zeros_like(self, options, memory_format);
@@ -83,6 +88,7 @@ Tensor ones(IntArrayRef size, const TensorOptions& options) {
 }
 
 Tensor& ones_out(Tensor& out, IntArrayRef size) {
+  if (const uint8_t flags = autograd::tracked(out)) [[unlikely]] autograd::Call(OpId::ones, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::ones, detail::AttrsOf(OnesAttrs{detail::owned(size), out.options()}));
   meaning::write_out(out, meaning::ones(size, out.options()), "ones");
   return out;
@@ -93,10 +99,12 @@ namespace {
 Tensor ones_like_tracked(uint8_t flags, const Tensor& self, const TensorOptions& options, std::optional<MemoryFormat> memory_format) {
   if (flags & detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::ones_like, self);
-    {
+    if (autograd::plain_format(memory_format)) {
       const detail::Above above;
       return batch.wrap(facula::ones_like(batch.front(0), options, memory_format));
     }
+    return autograd::unflat<Tensor>(autograd::batch_loop(
+        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::ones_like(t[0], options, memory_format)); }));
   }
   const detail::Below below;
   return facula::ones_like(self, options, memory_format);
@@ -116,6 +124,7 @@ Tensor full(IntArrayRef size, const Scalar& fill_value, const TensorOptions& opt
 }
 
 Tensor& full_out(Tensor& out, IntArrayRef size, const Scalar& fill_value) {
+  if (const uint8_t flags = autograd::tracked(out)) [[unlikely]] autograd::Call(OpId::full, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::full, detail::AttrsOf(FullAttrs{detail::owned(size), detail::owned(fill_value), out.options()}));
   meaning::write_out(out, meaning::full(size, fill_value, out.options()), "full");
   return out;
@@ -126,10 +135,12 @@ namespace {
 Tensor full_like_tracked(uint8_t flags, const Tensor& self, const Scalar& fill_value, const TensorOptions& options, std::optional<MemoryFormat> memory_format) {
   if (flags & detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::full_like, self);
-    {
+    if (autograd::plain_format(memory_format)) {
       const detail::Above above;
       return batch.wrap(facula::full_like(batch.front(0), fill_value, options, memory_format));
     }
+    return autograd::unflat<Tensor>(autograd::batch_loop(
+        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::full_like(t[0], fill_value, options, memory_format)); }));
   }
   const detail::Below below;
   return facula::full_like(self, fill_value, options, memory_format);
@@ -149,6 +160,7 @@ Tensor arange(const Scalar& end, const TensorOptions& options) {
 }
 
 Tensor& arange_out(Tensor& out, const Scalar& end) {
+  if (const uint8_t flags = autograd::tracked(out)) [[unlikely]] autograd::Call(OpId::arange, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::arange, detail::AttrsOf(ArangeAttrs{detail::owned(end), out.options()}));
   meaning::write_out(out, meaning::arange(end, out.options()), "arange");
   return out;
@@ -160,6 +172,7 @@ Tensor arange(const Scalar& start, const Scalar& end, const TensorOptions& optio
 }
 
 Tensor& arange_out(Tensor& out, const Scalar& start, const Scalar& end) {
+  if (const uint8_t flags = autograd::tracked(out)) [[unlikely]] autograd::Call(OpId::arange, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::arange, detail::AttrsOf(ArangeAttrs2{detail::owned(start), detail::owned(end), out.options()}));
   meaning::write_out(out, meaning::arange(start, end, out.options()), "arange");
   return out;
@@ -171,6 +184,7 @@ Tensor arange(const Scalar& start, const Scalar& end, const Scalar& step, const 
 }
 
 Tensor& arange_out(Tensor& out, const Scalar& start, const Scalar& end, const Scalar& step) {
+  if (const uint8_t flags = autograd::tracked(out)) [[unlikely]] autograd::Call(OpId::arange, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::arange, detail::AttrsOf(ArangeAttrs3{detail::owned(start), detail::owned(end), detail::owned(step), out.options()}));
   meaning::write_out(out, meaning::arange(start, end, step, out.options()), "arange");
   return out;
@@ -182,6 +196,7 @@ Tensor linspace(const Scalar& start, const Scalar& end, int64_t steps, const Ten
 }
 
 Tensor& linspace_out(Tensor& out, const Scalar& start, const Scalar& end, int64_t steps) {
+  if (const uint8_t flags = autograd::tracked(out)) [[unlikely]] autograd::Call(OpId::linspace, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::linspace, detail::AttrsOf(LinspaceAttrs{detail::owned(start), detail::owned(end), detail::owned(steps), out.options()}));
   meaning::write_out(out, meaning::linspace(start, end, steps, out.options()), "linspace");
   return out;
@@ -193,6 +208,7 @@ Tensor logspace(const Scalar& start, const Scalar& end, int64_t steps, double ba
 }
 
 Tensor& logspace_out(Tensor& out, const Scalar& start, const Scalar& end, int64_t steps, double base) {
+  if (const uint8_t flags = autograd::tracked(out)) [[unlikely]] autograd::Call(OpId::logspace, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::logspace, detail::AttrsOf(LogspaceAttrs{detail::owned(start), detail::owned(end), detail::owned(steps), detail::owned(base), out.options()}));
   meaning::write_out(out, meaning::logspace(start, end, steps, base, out.options()), "logspace");
   return out;
@@ -204,6 +220,7 @@ Tensor eye(int64_t n, const TensorOptions& options) {
 }
 
 Tensor& eye_out(Tensor& out, int64_t n) {
+  if (const uint8_t flags = autograd::tracked(out)) [[unlikely]] autograd::Call(OpId::eye, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::eye, detail::AttrsOf(EyeAttrs{detail::owned(n), out.options()}));
   meaning::write_out(out, meaning::eye(n, out.options()), "eye");
   return out;
@@ -215,6 +232,7 @@ Tensor eye(int64_t n, int64_t m, const TensorOptions& options) {
 }
 
 Tensor& eye_out(Tensor& out, int64_t n, int64_t m) {
+  if (const uint8_t flags = autograd::tracked(out)) [[unlikely]] autograd::Call(OpId::eye, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::eye, detail::AttrsOf(EyeAttrs2{detail::owned(n), detail::owned(m), out.options()}));
   meaning::write_out(out, meaning::eye(n, m, out.options()), "eye");
   return out;
@@ -336,8 +354,10 @@ namespace {
 Tensor new_empty_tracked(uint8_t flags, const Tensor& self, IntArrayRef size, const TensorOptions& options) {
   if (flags & detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::new_empty, self);
-    return autograd::unflat<Tensor>(autograd::batch_loop(
-        batch, [&](autograd::BatchTensors t) { return autograd::flat(t[0].new_empty(size, options)); }));
+    {
+      const detail::Above above;
+      return batch.wrap(batch.front(0).new_empty(batch.sizes(size), options));
+    }
   }
   const detail::Below below;
   return self.new_empty(size, options);
@@ -357,8 +377,10 @@ namespace {
 Tensor new_zeros_tracked(uint8_t flags, const Tensor& self, IntArrayRef size, const TensorOptions& options) {
   if (flags & detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::new_zeros, self);
-    return autograd::unflat<Tensor>(autograd::batch_loop(
-        batch, [&](autograd::BatchTensors t) { return autograd::flat(t[0].new_zeros(size, options)); }));
+    {
+      const detail::Above above;
+      return batch.wrap(batch.front(0).new_zeros(batch.sizes(size), options));
+    }
   }
   const detail::Below below;
   return self.new_zeros(size, options);
@@ -378,8 +400,10 @@ namespace {
 Tensor new_ones_tracked(uint8_t flags, const Tensor& self, IntArrayRef size, const TensorOptions& options) {
   if (flags & detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::new_ones, self);
-    return autograd::unflat<Tensor>(autograd::batch_loop(
-        batch, [&](autograd::BatchTensors t) { return autograd::flat(t[0].new_ones(size, options)); }));
+    {
+      const detail::Above above;
+      return batch.wrap(batch.front(0).new_ones(batch.sizes(size), options));
+    }
   }
   const detail::Below below;
   return self.new_ones(size, options);
@@ -399,8 +423,10 @@ namespace {
 Tensor new_full_tracked(uint8_t flags, const Tensor& self, IntArrayRef size, const Scalar& fill_value, const TensorOptions& options) {
   if (flags & detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::new_full, self);
-    return autograd::unflat<Tensor>(autograd::batch_loop(
-        batch, [&](autograd::BatchTensors t) { return autograd::flat(t[0].new_full(size, fill_value, options)); }));
+    {
+      const detail::Above above;
+      return batch.wrap(batch.front(0).new_full(batch.sizes(size), fill_value, options));
+    }
   }
   const detail::Below below;
   return self.new_full(size, fill_value, options);

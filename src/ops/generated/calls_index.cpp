@@ -31,6 +31,10 @@ struct GatherBackward0 final : autograd::TapeNode {
 Tensor gather_tracked(uint8_t flags, const Tensor& self, int64_t dim, const Tensor& index, bool sparse_grad) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::gather, self, index);
+    if (batch.same_rank()) {
+      const detail::Above above;
+      return batch.wrap(facula::gather(batch.full(0), batch.dim(dim), batch.full(1), sparse_grad));
+    }
     return autograd::unflat<Tensor>(autograd::batch_loop(
         batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::gather(t[0], dim, t[1], sparse_grad)); }));
   }
@@ -89,6 +93,10 @@ struct ScatterBackward0 final : autograd::TapeNode {
 Tensor scatter_tracked(uint8_t flags, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::scatter, self, index, src);
+    if (batch.same_rank()) {
+      const detail::Above above;
+      return batch.wrap(facula::scatter(batch.full(0), batch.dim(dim), batch.full(1), batch.full(2)));
+    }
     return autograd::unflat<Tensor>(autograd::batch_loop(
         batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::scatter(t[0], dim, t[1], t[2])); }));
   }
@@ -110,8 +118,8 @@ Tensor scatter_tracked(uint8_t flags, const Tensor& self, int64_t dim, const Ten
 Tensor& scatter__tracked(uint8_t flags, Tensor& self, int64_t dim, const Tensor& index, const Tensor& src) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::scatter, self, index, src);
-    autograd::batch_loop_inplace(batch, [&](autograd::BatchTensors t) { facula::scatter_(const_cast<Tensor&>(t[0]), dim, t[1], t[2]); });
-    return self;
+    batch.check_self_batched();
+    return self.copy_(facula::scatter(self, dim, index, src));
   }
   autograd::Call call(OpId::scatter, flags, self, src);
   call.check_inplace(self);
@@ -182,6 +190,10 @@ struct ScatterBackward1 final : autograd::TapeNode {
 Tensor scatter_tracked(uint8_t flags, const Tensor& self, int64_t dim, const Tensor& index, const Scalar& value) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::scatter, self, index);
+    if (batch.same_rank()) {
+      const detail::Above above;
+      return batch.wrap(facula::scatter(batch.full(0), batch.dim(dim), batch.full(1), value));
+    }
     return autograd::unflat<Tensor>(autograd::batch_loop(
         batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::scatter(t[0], dim, t[1], value)); }));
   }
@@ -202,8 +214,8 @@ Tensor scatter_tracked(uint8_t flags, const Tensor& self, int64_t dim, const Ten
 Tensor& scatter__tracked(uint8_t flags, Tensor& self, int64_t dim, const Tensor& index, const Scalar& value) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::scatter, self, index);
-    autograd::batch_loop_inplace(batch, [&](autograd::BatchTensors t) { facula::scatter_(const_cast<Tensor&>(t[0]), dim, t[1], value); });
-    return self;
+    batch.check_self_batched();
+    return self.copy_(facula::scatter(self, dim, index, value));
   }
   autograd::Call call(OpId::scatter, flags, self);
   call.check_inplace(self);
@@ -281,6 +293,10 @@ struct ScatterBackward2 final : autograd::TapeNode {
 Tensor scatter_tracked(uint8_t flags, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, std::string_view reduce) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::scatter, self, index, src);
+    if (batch.same_rank()) {
+      const detail::Above above;
+      return batch.wrap(facula::scatter(batch.full(0), batch.dim(dim), batch.full(1), batch.full(2), reduce));
+    }
     return autograd::unflat<Tensor>(autograd::batch_loop(
         batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::scatter(t[0], dim, t[1], t[2], reduce)); }));
   }
@@ -304,8 +320,8 @@ Tensor scatter_tracked(uint8_t flags, const Tensor& self, int64_t dim, const Ten
 Tensor& scatter__tracked(uint8_t flags, Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, std::string_view reduce) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::scatter, self, index, src);
-    autograd::batch_loop_inplace(batch, [&](autograd::BatchTensors t) { facula::scatter_(const_cast<Tensor&>(t[0]), dim, t[1], t[2], reduce); });
-    return self;
+    batch.check_self_batched();
+    return self.copy_(facula::scatter(self, dim, index, src, reduce));
   }
   autograd::Call call(OpId::scatter, flags, self, src);
   call.check_inplace(self);
@@ -380,6 +396,10 @@ struct ScatterBackward3 final : autograd::TapeNode {
 Tensor scatter_tracked(uint8_t flags, const Tensor& self, int64_t dim, const Tensor& index, const Scalar& value, std::string_view reduce) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::scatter, self, index);
+    if (batch.same_rank()) {
+      const detail::Above above;
+      return batch.wrap(facula::scatter(batch.full(0), batch.dim(dim), batch.full(1), value, reduce));
+    }
     return autograd::unflat<Tensor>(autograd::batch_loop(
         batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::scatter(t[0], dim, t[1], value, reduce)); }));
   }
@@ -402,8 +422,8 @@ Tensor scatter_tracked(uint8_t flags, const Tensor& self, int64_t dim, const Ten
 Tensor& scatter__tracked(uint8_t flags, Tensor& self, int64_t dim, const Tensor& index, const Scalar& value, std::string_view reduce) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::scatter, self, index);
-    autograd::batch_loop_inplace(batch, [&](autograd::BatchTensors t) { facula::scatter_(const_cast<Tensor&>(t[0]), dim, t[1], value, reduce); });
-    return self;
+    batch.check_self_batched();
+    return self.copy_(facula::scatter(self, dim, index, value, reduce));
   }
   autograd::Call call(OpId::scatter, flags, self);
   call.check_inplace(self);
@@ -477,6 +497,10 @@ struct ScatterAddBackward0 final : autograd::TapeNode {
 Tensor scatter_add_tracked(uint8_t flags, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::scatter_add, self, index, src);
+    if (batch.same_rank()) {
+      const detail::Above above;
+      return batch.wrap(facula::scatter_add(batch.full(0), batch.dim(dim), batch.full(1), batch.full(2)));
+    }
     return autograd::unflat<Tensor>(autograd::batch_loop(
         batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::scatter_add(t[0], dim, t[1], t[2])); }));
   }
@@ -498,8 +522,8 @@ Tensor scatter_add_tracked(uint8_t flags, const Tensor& self, int64_t dim, const
 Tensor& scatter_add__tracked(uint8_t flags, Tensor& self, int64_t dim, const Tensor& index, const Tensor& src) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::scatter_add, self, index, src);
-    autograd::batch_loop_inplace(batch, [&](autograd::BatchTensors t) { facula::scatter_add_(const_cast<Tensor&>(t[0]), dim, t[1], t[2]); });
-    return self;
+    batch.check_self_batched();
+    return self.copy_(facula::scatter_add(self, dim, index, src));
   }
   autograd::Call call(OpId::scatter_add, flags, self, src);
   call.check_inplace(self);
@@ -586,6 +610,10 @@ struct ScatterReduceBackward0 final : autograd::TapeNode {
 Tensor scatter_reduce_tracked(uint8_t flags, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, std::string_view reduce, bool include_self) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::scatter_reduce, self, index, src);
+    if (batch.same_rank()) {
+      const detail::Above above;
+      return batch.wrap(facula::scatter_reduce(batch.full(0), batch.dim(dim), batch.full(1), batch.full(2), reduce, include_self));
+    }
     return autograd::unflat<Tensor>(autograd::batch_loop(
         batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::scatter_reduce(t[0], dim, t[1], t[2], reduce, include_self)); }));
   }
@@ -613,8 +641,8 @@ Tensor scatter_reduce_tracked(uint8_t flags, const Tensor& self, int64_t dim, co
 Tensor& scatter_reduce__tracked(uint8_t flags, Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, std::string_view reduce, bool include_self) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::scatter_reduce, self, index, src);
-    autograd::batch_loop_inplace(batch, [&](autograd::BatchTensors t) { facula::scatter_reduce_(const_cast<Tensor&>(t[0]), dim, t[1], t[2], reduce, include_self); });
-    return self;
+    batch.check_self_batched();
+    return self.copy_(facula::scatter_reduce(self, dim, index, src, reduce, include_self));
   }
   autograd::Call call(OpId::scatter_reduce, flags, self, src);
   call.check_inplace(self);
@@ -692,6 +720,10 @@ struct IndexSelectBackward0 final : autograd::TapeNode {
 Tensor index_select_tracked(uint8_t flags, const Tensor& self, int64_t dim, const Tensor& index) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::index_select, self, index);
+    if (batch[0].dim() > 0 && batch[1].dim() == 1 && isIntegralType(batch[1].scalar_type(), false)) {
+      const detail::Above above;
+      return batch.wrap(autograd::batch_index_select(batch, dim));
+    }
     return autograd::unflat<Tensor>(autograd::batch_loop(
         batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::index_select(t[0], dim, t[1])); }));
   }
@@ -750,6 +782,10 @@ struct IndexAddBackward0 final : autograd::TapeNode {
 Tensor index_add_tracked(uint8_t flags, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, const Scalar& alpha) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::index_add, self, index, source);
+    if (batch.batched(0) && !batch.batched(1) && batch[0].dim() > 0 && batch[2].dim() == batch[0].dim()) {
+      const detail::Above above;
+      return batch.wrap(facula::index_add(batch.front(0), batch.dim(dim), index, batch.full(2), alpha));
+    }
     return autograd::unflat<Tensor>(autograd::batch_loop(
         batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::index_add(t[0], dim, t[1], t[2], alpha)); }));
   }
@@ -772,8 +808,8 @@ Tensor index_add_tracked(uint8_t flags, const Tensor& self, int64_t dim, const T
 Tensor& index_add__tracked(uint8_t flags, Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, const Scalar& alpha) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::index_add, self, index, source);
-    autograd::batch_loop_inplace(batch, [&](autograd::BatchTensors t) { facula::index_add_(const_cast<Tensor&>(t[0]), dim, t[1], t[2], alpha); });
-    return self;
+    batch.check_self_batched();
+    return self.copy_(facula::index_add(self, dim, index, source, alpha));
   }
   autograd::Call call(OpId::index_add, flags, self, source);
   call.check_inplace(self);
@@ -848,6 +884,10 @@ struct IndexCopyBackward0 final : autograd::TapeNode {
 Tensor index_copy_tracked(uint8_t flags, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::index_copy, self, index, source);
+    if (!batch.batched(1) && batch[0].dim() > 0 && batch[2].dim() == batch[0].dim()) {
+      const detail::Above above;
+      return batch.wrap(facula::index_copy(batch.full(0), batch.dim(dim), index, batch.full(2)));
+    }
     return autograd::unflat<Tensor>(autograd::batch_loop(
         batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::index_copy(t[0], dim, t[1], t[2])); }));
   }
@@ -869,8 +909,8 @@ Tensor index_copy_tracked(uint8_t flags, const Tensor& self, int64_t dim, const 
 Tensor& index_copy__tracked(uint8_t flags, Tensor& self, int64_t dim, const Tensor& index, const Tensor& source) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::index_copy, self, index, source);
-    autograd::batch_loop_inplace(batch, [&](autograd::BatchTensors t) { facula::index_copy_(const_cast<Tensor&>(t[0]), dim, t[1], t[2]); });
-    return self;
+    batch.check_self_batched();
+    return self.copy_(facula::index_copy(self, dim, index, source));
   }
   autograd::Call call(OpId::index_copy, flags, self, source);
   call.check_inplace(self);
@@ -941,6 +981,10 @@ struct IndexFillBackward0 final : autograd::TapeNode {
 Tensor index_fill_tracked(uint8_t flags, const Tensor& self, int64_t dim, const Tensor& index, const Scalar& value) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::index_fill, self, index);
+    if (batch.batched(0) && !batch.batched(1) && batch[0].dim() > 0) {
+      const detail::Above above;
+      return batch.wrap(facula::index_fill(batch.front(0), batch.dim(dim), index, value));
+    }
     return autograd::unflat<Tensor>(autograd::batch_loop(
         batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::index_fill(t[0], dim, t[1], value)); }));
   }
@@ -961,8 +1005,8 @@ Tensor index_fill_tracked(uint8_t flags, const Tensor& self, int64_t dim, const 
 Tensor& index_fill__tracked(uint8_t flags, Tensor& self, int64_t dim, const Tensor& index, const Scalar& value) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::index_fill, self, index);
-    autograd::batch_loop_inplace(batch, [&](autograd::BatchTensors t) { facula::index_fill_(const_cast<Tensor&>(t[0]), dim, t[1], value); });
-    return self;
+    batch.check_self_batched();
+    return self.copy_(facula::index_fill(self, dim, index, value));
   }
   autograd::Call call(OpId::index_fill, flags, self);
   call.check_inplace(self);
@@ -1025,6 +1069,10 @@ struct IndexFillBackward1 final : autograd::TapeNode {
 Tensor index_fill_tracked(uint8_t flags, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& value) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::index_fill, self, index, value);
+    if (batch.batched(0) && !batch.batched(1) && batch[0].dim() > 0 && !batch.batched(2)) {
+      const detail::Above above;
+      return batch.wrap(facula::index_fill(batch.front(0), batch.dim(dim), index, value));
+    }
     return autograd::unflat<Tensor>(autograd::batch_loop(
         batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::index_fill(t[0], dim, t[1], t[2])); }));
   }
@@ -1045,8 +1093,8 @@ Tensor index_fill_tracked(uint8_t flags, const Tensor& self, int64_t dim, const 
 Tensor& index_fill__tracked(uint8_t flags, Tensor& self, int64_t dim, const Tensor& index, const Tensor& value) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::index_fill, self, index, value);
-    autograd::batch_loop_inplace(batch, [&](autograd::BatchTensors t) { facula::index_fill_(const_cast<Tensor&>(t[0]), dim, t[1], t[2]); });
-    return self;
+    batch.check_self_batched();
+    return self.copy_(facula::index_fill(self, dim, index, value));
   }
   autograd::Call call(OpId::index_fill, flags, self, value);
   call.check_inplace(self);
@@ -1107,6 +1155,10 @@ struct IndexBackward0 final : autograd::TapeNode {
 Tensor index_tracked(uint8_t flags, const Tensor& self, ArrayRef<std::optional<Tensor>> indices) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::index, self, indices);
+    if (autograd::can_batch_index(batch)) {
+      const detail::Above above;
+      return batch.wrap(autograd::batch_index(batch));
+    }
     return autograd::unflat<Tensor>(autograd::batch_loop(
         batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::index(t[0], autograd::optionals_at(t, 1, indices.size()))); }));
   }
@@ -1158,6 +1210,10 @@ struct IndexPutBackward0 final : autograd::TapeNode {
 Tensor index_put_tracked(uint8_t flags, const Tensor& self, ArrayRef<std::optional<Tensor>> indices, const Tensor& values, bool accumulate) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::index_put, self, indices, values);
+    if (autograd::can_batch_index_put(batch)) {
+      const detail::Above above;
+      return batch.wrap(autograd::batch_index_put(batch, accumulate));
+    }
     return autograd::unflat<Tensor>(autograd::batch_loop(
         batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::index_put(t[0], autograd::optionals_at(t, 1, indices.size()), t[1 + indices.size()], accumulate)); }));
   }
@@ -1178,8 +1234,8 @@ Tensor index_put_tracked(uint8_t flags, const Tensor& self, ArrayRef<std::option
 Tensor& index_put__tracked(uint8_t flags, Tensor& self, ArrayRef<std::optional<Tensor>> indices, const Tensor& values, bool accumulate) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::index_put, self, indices, values);
-    autograd::batch_loop_inplace(batch, [&](autograd::BatchTensors t) { facula::index_put_(const_cast<Tensor&>(t[0]), autograd::optionals_at(t, 1, indices.size()), t[1 + indices.size()], accumulate); });
-    return self;
+    batch.check_self_batched();
+    return self.copy_(facula::index_put(self, indices, values, accumulate));
   }
   autograd::Call call(OpId::index_put, flags, self, values);
   call.check_inplace(self);
@@ -1311,6 +1367,13 @@ struct MaskedFillBackward1 final : autograd::TapeNode {
 Tensor masked_fill_tracked(uint8_t flags, const Tensor& self, const Tensor& mask, const Tensor& value) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::masked_fill, self, mask, value);
+    if (batch.batched(2) && autograd::is_number_for(batch, 2)) {
+      const detail::Above above;
+      return batch.wrap(facula::where(batch.ranked(1), batch.ranked(2).to(self.scalar_type()), batch.ranked(0)));
+    }
+    if (batch.batched(2))
+      return autograd::unflat<Tensor>(autograd::batch_loop(
+          batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::masked_fill(t[0], t[1], t[2])); }));
     return autograd::batch_pointwise(batch, [&](autograd::BatchTensors t) { return facula::masked_fill(t[0], t[1], t[2]); });
   }
   autograd::Call call(OpId::masked_fill, flags, self, value);
@@ -1329,8 +1392,8 @@ Tensor masked_fill_tracked(uint8_t flags, const Tensor& self, const Tensor& mask
 Tensor& masked_fill__tracked(uint8_t flags, Tensor& self, const Tensor& mask, const Tensor& value) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::masked_fill, self, mask, value);
-    autograd::batch_pointwise_inplace(batch, [&](autograd::BatchTensors t) { facula::masked_fill_(const_cast<Tensor&>(t[0]), t[1], t[2]); });
-    return self;
+    batch.check_self_batched();
+    return self.copy_(facula::masked_fill(self, mask, value));
   }
   autograd::Call call(OpId::masked_fill, flags, self, value);
   call.check_inplace(self);
@@ -1527,6 +1590,7 @@ Tensor nonzero(const Tensor& self) {
 }
 
 Tensor& nonzero_out(Tensor& out, const Tensor& self) {
+  if (const uint8_t flags = autograd::tracked(out, self)) [[unlikely]] autograd::Call(OpId::nonzero, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::nonzero);
   meaning::write_out(out, meaning::nonzero(self), "nonzero");
   return out;
@@ -1563,6 +1627,10 @@ struct TakeBackward0 final : autograd::TapeNode {
 Tensor take_tracked(uint8_t flags, const Tensor& self, const Tensor& index) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::take, self, index);
+    if (isIntegralType(batch[1].scalar_type(), false)) {
+      const detail::Above above;
+      return batch.wrap(autograd::batch_take(batch));
+    }
     return autograd::unflat<Tensor>(autograd::batch_loop(
         batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::take(t[0], t[1])); }));
   }
@@ -1722,6 +1790,10 @@ struct EmbeddingBackward0 final : autograd::TapeNode {
 Tensor embedding_tracked(uint8_t flags, const Tensor& weight, const Tensor& indices, int64_t padding_idx, bool scale_grad_by_freq, bool sparse) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::embedding, weight, indices);
+    if (!batch.batched(0)) {
+      const detail::Above above;
+      return batch.wrap(facula::embedding(weight, batch.front(1), padding_idx, scale_grad_by_freq, sparse));
+    }
     return autograd::unflat<Tensor>(autograd::batch_loop(
         batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::embedding(t[0], t[1], padding_idx, scale_grad_by_freq, sparse)); }));
   }

@@ -34,9 +34,9 @@ struct MatmulBackward0 final : autograd::TapeNode {
 Tensor matmul_tracked(uint8_t flags, const Tensor& self, const Tensor& other) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::matmul, self, other);
-    if (std::min(batch[0].dim(), batch[1].dim()) > 1) {
+    if (batch[0].dim() > 0 && batch[1].dim() > 0) {
       const detail::Above above;
-      return batch.wrap(facula::matmul(batch.front_of_rank(0, std::max(batch[0].dim(), batch[1].dim())), batch.front_of_rank(1, std::max(batch[0].dim(), batch[1].dim()))));
+      return batch.wrap(autograd::batch_matmul(batch));
     }
     return autograd::unflat<Tensor>(autograd::batch_loop(
         batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::matmul(t[0], t[1])); }));
@@ -98,7 +98,7 @@ Tensor mm_tracked(uint8_t flags, const Tensor& self, const Tensor& mat2) {
     const autograd::BatchCall batch(OpId::mm, self, mat2);
     if (batch[0].dim() == 2 && batch[1].dim() == 2) {
       const detail::Above above;
-      return batch.wrap(facula::matmul(batch.front(0), batch.front(1)));
+      return batch.wrap(autograd::batch_matmul(batch));
     }
     return autograd::unflat<Tensor>(autograd::batch_loop(
         batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::mm(t[0], t[1])); }));
@@ -156,9 +156,9 @@ struct BmmBackward0 final : autograd::TapeNode {
 Tensor bmm_tracked(uint8_t flags, const Tensor& self, const Tensor& mat2) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::bmm, self, mat2);
-    if (batch[0].dim() == 3 && batch[1].dim() == 3) {
+    if (batch[0].dim() == 3 && batch[1].dim() == 3 && batch[0].size(0) == batch[1].size(0)) {
       const detail::Above above;
-      return batch.wrap(facula::matmul(batch.front(0), batch.front(1)));
+      return batch.wrap(autograd::batch_matmul(batch));
     }
     return autograd::unflat<Tensor>(autograd::batch_loop(
         batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::bmm(t[0], t[1])); }));
@@ -219,6 +219,10 @@ struct AddmmBackward0 final : autograd::TapeNode {
 Tensor addmm_tracked(uint8_t flags, const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta, const Scalar& alpha) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::addmm, self, mat1, mat2);
+    if (batch[0].dim() <= 2 && batch[1].dim() == 2 && batch[2].dim() == 2) {
+      const detail::Above above;
+      return batch.wrap(facula::baddbmm(batch.front_of_rank(0, 2), batch.full(1), batch.full(2), beta, alpha));
+    }
     return autograd::unflat<Tensor>(autograd::batch_loop(
         batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::addmm(t[0], t[1], t[2], beta, alpha)); }));
   }
@@ -241,8 +245,8 @@ Tensor addmm_tracked(uint8_t flags, const Tensor& self, const Tensor& mat1, cons
 Tensor& addmm__tracked(uint8_t flags, Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta, const Scalar& alpha) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::addmm, self, mat1, mat2);
-    autograd::batch_loop_inplace(batch, [&](autograd::BatchTensors t) { facula::addmm_(const_cast<Tensor&>(t[0]), t[1], t[2], beta, alpha); });
-    return self;
+    batch.check_self_batched();
+    return self.copy_(facula::addmm(self, mat1, mat2, beta, alpha));
   }
   autograd::Call call(OpId::addmm, flags, self, mat1, mat2);
   call.check_inplace(self);
@@ -315,6 +319,10 @@ struct BaddbmmBackward0 final : autograd::TapeNode {
 Tensor baddbmm_tracked(uint8_t flags, const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta, const Scalar& alpha) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::baddbmm, self, batch1, batch2);
+    if (batch[0].dim() <= 3 && batch[1].dim() == 3 && batch[2].dim() == 3 && batch[1].size(0) == batch[2].size(0)) {
+      const detail::Above above;
+      return batch.wrap(autograd::batch_baddbmm(batch, beta, alpha));
+    }
     return autograd::unflat<Tensor>(autograd::batch_loop(
         batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::baddbmm(t[0], t[1], t[2], beta, alpha)); }));
   }
@@ -337,8 +345,8 @@ Tensor baddbmm_tracked(uint8_t flags, const Tensor& self, const Tensor& batch1, 
 Tensor& baddbmm__tracked(uint8_t flags, Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta, const Scalar& alpha) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::baddbmm, self, batch1, batch2);
-    autograd::batch_loop_inplace(batch, [&](autograd::BatchTensors t) { facula::baddbmm_(const_cast<Tensor&>(t[0]), t[1], t[2], beta, alpha); });
-    return self;
+    batch.check_self_batched();
+    return self.copy_(facula::baddbmm(self, batch1, batch2, beta, alpha));
   }
   autograd::Call call(OpId::baddbmm, flags, self, batch1, batch2);
   call.check_inplace(self);
@@ -410,7 +418,7 @@ Tensor mv_tracked(uint8_t flags, const Tensor& self, const Tensor& vec) {
     const autograd::BatchCall batch(OpId::mv, self, vec);
     if (batch[0].dim() == 2 && batch[1].dim() == 1) {
       const detail::Above above;
-      return batch.wrap(facula::matmul(batch.front(0), batch.front(1).unsqueeze(-1)).squeeze(-1));
+      return batch.wrap(autograd::batch_matmul(batch));
     }
     return autograd::unflat<Tensor>(autograd::batch_loop(
         batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::mv(t[0], t[1])); }));
@@ -471,6 +479,10 @@ struct AddmvBackward0 final : autograd::TapeNode {
 Tensor addmv_tracked(uint8_t flags, const Tensor& self, const Tensor& mat, const Tensor& vec, const Scalar& beta, const Scalar& alpha) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::addmv, self, mat, vec);
+    if (batch[0].dim() <= 1 && batch[1].dim() == 2 && batch[2].dim() == 1) {
+      const detail::Above above;
+      return batch.wrap(facula::baddbmm(batch.front_of_rank(0, 1).unsqueeze(-1), batch.full(1), batch.full(2).unsqueeze(-1), beta, alpha).squeeze(-1));
+    }
     return autograd::unflat<Tensor>(autograd::batch_loop(
         batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::addmv(t[0], t[1], t[2], beta, alpha)); }));
   }
@@ -493,8 +505,8 @@ Tensor addmv_tracked(uint8_t flags, const Tensor& self, const Tensor& mat, const
 Tensor& addmv__tracked(uint8_t flags, Tensor& self, const Tensor& mat, const Tensor& vec, const Scalar& beta, const Scalar& alpha) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::addmv, self, mat, vec);
-    autograd::batch_loop_inplace(batch, [&](autograd::BatchTensors t) { facula::addmv_(const_cast<Tensor&>(t[0]), t[1], t[2], beta, alpha); });
-    return self;
+    batch.check_self_batched();
+    return self.copy_(facula::addmv(self, mat, vec, beta, alpha));
   }
   autograd::Call call(OpId::addmv, flags, self, mat, vec);
   call.check_inplace(self);
@@ -564,7 +576,7 @@ struct DotBackward0 final : autograd::TapeNode {
 Tensor dot_tracked(uint8_t flags, const Tensor& self, const Tensor& tensor) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::dot, self, tensor);
-    if (batch[0].dim() == 1 && batch[0].sizes() == batch[1].sizes() && batch[0].is_floating_point()) {
+    if (batch[0].dim() == 1 && batch[0].sizes() == batch[1].sizes() && batch[0].scalar_type() == batch[1].scalar_type() && !isIntegralType(batch[0].scalar_type(), true)) {
       const detail::Above above;
       return batch.wrap(facula::sum(facula::mul(batch.front(0), batch.front(1)), IntArrayRef({-1})));
     }
@@ -707,9 +719,9 @@ struct LinearBackward0 final : autograd::TapeNode {
 Tensor linear_tracked(uint8_t flags, const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::linear, input, weight, bias);
-    if (!batch.batched(1) && (!batch[2].defined() || !batch.batched(2))) {
+    if (batch[0].dim() > 0 && batch[1].dim() == 2 && (!batch[2].defined() || batch[2].dim() == 1)) {
       const detail::Above above;
-      return batch.wrap(facula::linear(batch.front(0), weight, bias));
+      return batch.wrap(batch.batched(1) || (batch[2].defined() && batch.batched(2)) ? autograd::batch_linear(batch) : facula::linear(batch.front(0), weight, bias));
     }
     return autograd::unflat<Tensor>(autograd::batch_loop(
         batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::linear(t[0], t[1], autograd::optional_at(t, 2))); }));
@@ -781,6 +793,7 @@ Tensor _int_mm(const Tensor& self, const Tensor& mat2) {
 }
 
 Tensor& _int_mm_out(Tensor& out, const Tensor& self, const Tensor& mat2) {
+  if (const uint8_t flags = autograd::tracked(out, self, mat2)) [[unlikely]] autograd::Call(OpId::_int_mm, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::_int_mm);
   meaning::write_out(out, meaning::_int_mm(self, mat2), "_int_mm");
   return out;

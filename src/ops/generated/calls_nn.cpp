@@ -161,9 +161,9 @@ struct LayerNormBackward0 final : autograd::TapeNode {
 Tensor layer_norm_tracked(uint8_t flags, const Tensor& input, IntArrayRef normalized_shape, const std::optional<Tensor>& weight, const std::optional<Tensor>& bias, double eps, bool cudnn_enable) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::layer_norm, input, weight, bias);
-    if ((!batch[1].defined() || !batch.batched(1)) && (!batch[2].defined() || !batch.batched(2))) {
+    if (((!batch[1].defined() || !batch.batched(1)) && (!batch[2].defined() || !batch.batched(2))) || (batch[0].dim() > 0 && (!batch[1].defined() || batch[1].sizes() == normalized_shape) && (!batch[2].defined() || batch[2].sizes() == normalized_shape) && (!batch[1].defined() || batch[0].scalar_type() == batch[1].scalar_type()) && (!batch[2].defined() || batch[0].scalar_type() == batch[2].scalar_type()))) {
       const detail::Above above;
-      return batch.wrap(facula::layer_norm(batch.front(0), normalized_shape, weight, bias, eps, cudnn_enable));
+      return batch.wrap(((!batch[1].defined() || !batch.batched(1)) && (!batch[2].defined() || !batch.batched(2))) ? facula::layer_norm(batch.front(0), normalized_shape, weight, bias, eps, cudnn_enable) : autograd::batch_affine(batch, facula::layer_norm(batch.front(0), normalized_shape, {}, {}, eps, cudnn_enable)));
     }
     return autograd::unflat<Tensor>(autograd::batch_loop(
         batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::layer_norm(t[0], normalized_shape, autograd::optional_at(t, 1), autograd::optional_at(t, 2), eps, cudnn_enable)); }));
@@ -219,9 +219,9 @@ struct RmsNormBackward0 final : autograd::TapeNode {
 Tensor rms_norm_tracked(uint8_t flags, const Tensor& input, IntArrayRef normalized_shape, const std::optional<Tensor>& weight, std::optional<double> eps) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::rms_norm, input, weight);
-    if (!batch[1].defined() || !batch.batched(1)) {
+    if (((!batch[1].defined() || !batch.batched(1))) || (batch[0].dim() > 0 && (!batch[1].defined() || batch[1].sizes() == normalized_shape) && (!batch[1].defined() || batch[0].scalar_type() == batch[1].scalar_type()))) {
       const detail::Above above;
-      return batch.wrap(facula::rms_norm(batch.front(0), normalized_shape, weight, eps));
+      return batch.wrap(((!batch[1].defined() || !batch.batched(1))) ? facula::rms_norm(batch.front(0), normalized_shape, weight, eps) : autograd::batch_affine(batch, facula::rms_norm(batch.front(0), normalized_shape, {}, eps)));
     }
     return autograd::unflat<Tensor>(autograd::batch_loop(
         batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::rms_norm(t[0], normalized_shape, autograd::optional_at(t, 1), eps)); }));
@@ -277,6 +277,10 @@ struct CosineSimilarityBackward0 final : autograd::TapeNode {
 Tensor cosine_similarity_tracked(uint8_t flags, const Tensor& x1, const Tensor& x2, int64_t dim, double eps) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::cosine_similarity, x1, x2);
+    if (batch[0].dim() >= 1 && batch[1].dim() >= 1) {
+      const detail::Above above;
+      return batch.wrap(facula::cosine_similarity(batch.ranked(0), batch.ranked(1), batch.dim_from_end(dim), eps));
+    }
     return autograd::unflat<Tensor>(autograd::batch_loop(
         batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::cosine_similarity(t[0], t[1], dim, eps)); }));
   }
@@ -332,6 +336,10 @@ struct PairwiseDistanceBackward0 final : autograd::TapeNode {
 Tensor pairwise_distance_tracked(uint8_t flags, const Tensor& x1, const Tensor& x2, double p, double eps, bool keepdim) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::pairwise_distance, x1, x2);
+    if (batch[0].dim() >= 1 && batch[1].dim() >= 1) {
+      const detail::Above above;
+      return batch.wrap(facula::pairwise_distance(batch.ranked(0), batch.ranked(1), p, eps, keepdim));
+    }
     return autograd::unflat<Tensor>(autograd::batch_loop(
         batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::pairwise_distance(t[0], t[1], p, eps, keepdim)); }));
   }
@@ -389,6 +397,10 @@ struct CdistBackward0 final : autograd::TapeNode {
 Tensor cdist_tracked(uint8_t flags, const Tensor& x1, const Tensor& x2, double p, std::optional<int64_t> compute_mode) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::cdist, x1, x2);
+    if (batch[0].dim() >= 2 && batch[1].dim() >= 2) {
+      const detail::Above above;
+      return batch.wrap(facula::cdist(batch.ranked(0), batch.ranked(1), p, compute_mode));
+    }
     return autograd::unflat<Tensor>(autograd::batch_loop(
         batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::cdist(t[0], t[1], p, compute_mode)); }));
   }
@@ -444,6 +456,10 @@ struct MseLossBackward0 final : autograd::TapeNode {
 Tensor mse_loss_tracked(uint8_t flags, const Tensor& self, const Tensor& target, int64_t reduction) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::mse_loss, self, target);
+    if (reduction >= Reduction::None && reduction <= Reduction::Sum) {
+      const detail::Above above;
+      return batch.wrap(batch.folded(facula::mse_loss(batch.ranked(0), batch.ranked(1), Reduction::None), reduction));
+    }
     return autograd::unflat<Tensor>(autograd::batch_loop(
         batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::mse_loss(t[0], t[1], reduction)); }));
   }
@@ -503,6 +519,10 @@ struct L1LossBackward0 final : autograd::TapeNode {
 Tensor l1_loss_tracked(uint8_t flags, const Tensor& self, const Tensor& target, int64_t reduction) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::l1_loss, self, target);
+    if (reduction >= Reduction::None && reduction <= Reduction::Sum) {
+      const detail::Above above;
+      return batch.wrap(batch.folded(facula::l1_loss(batch.ranked(0), batch.ranked(1), Reduction::None), reduction));
+    }
     return autograd::unflat<Tensor>(autograd::batch_loop(
         batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::l1_loss(t[0], t[1], reduction)); }));
   }
@@ -556,6 +576,10 @@ struct SmoothL1LossBackward0 final : autograd::TapeNode {
 Tensor smooth_l1_loss_tracked(uint8_t flags, const Tensor& self, const Tensor& target, int64_t reduction, double beta) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::smooth_l1_loss, self, target);
+    if (reduction >= Reduction::None && reduction <= Reduction::Sum) {
+      const detail::Above above;
+      return batch.wrap(batch.folded(facula::smooth_l1_loss(batch.ranked(0), batch.ranked(1), Reduction::None, beta), reduction));
+    }
     return autograd::unflat<Tensor>(autograd::batch_loop(
         batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::smooth_l1_loss(t[0], t[1], reduction, beta)); }));
   }
@@ -617,6 +641,10 @@ struct HuberLossBackward0 final : autograd::TapeNode {
 Tensor huber_loss_tracked(uint8_t flags, const Tensor& self, const Tensor& target, int64_t reduction, double delta) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::huber_loss, self, target);
+    if (reduction >= Reduction::None && reduction <= Reduction::Sum) {
+      const detail::Above above;
+      return batch.wrap(batch.folded(facula::huber_loss(batch.ranked(0), batch.ranked(1), Reduction::None, delta), reduction));
+    }
     return autograd::unflat<Tensor>(autograd::batch_loop(
         batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::huber_loss(t[0], t[1], reduction, delta)); }));
   }
@@ -683,6 +711,10 @@ struct BinaryCrossEntropyWithLogitsBackward0 final : autograd::TapeNode {
 Tensor binary_cross_entropy_with_logits_tracked(uint8_t flags, const Tensor& self, const Tensor& target, const std::optional<Tensor>& weight, const std::optional<Tensor>& pos_weight, int64_t reduction) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::binary_cross_entropy_with_logits, self, target, weight, pos_weight);
+    if (reduction >= Reduction::None && reduction <= Reduction::Sum) {
+      const detail::Above above;
+      return batch.wrap(batch.folded(facula::binary_cross_entropy_with_logits(batch.full(0), batch.full(1), batch[2].defined() ? std::optional<Tensor>(batch.ranked(2)) : std::nullopt, batch[3].defined() ? std::optional<Tensor>(batch.ranked(3)) : std::nullopt, Reduction::None), reduction));
+    }
     return autograd::unflat<Tensor>(autograd::batch_loop(
         batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::binary_cross_entropy_with_logits(t[0], t[1], autograd::optional_at(t, 2), autograd::optional_at(t, 3), reduction)); }));
   }
@@ -733,6 +765,10 @@ struct NllLossBackward0 final : autograd::TapeNode {
 Tensor nll_loss_tracked(uint8_t flags, const Tensor& self, const Tensor& target, const std::optional<Tensor>& weight, int64_t reduction, int64_t ignore_index) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::nll_loss, self, target, weight);
+    if ((batch[0].dim() == 1 || batch[0].dim() == 2) && batch[1].dim() == batch[0].dim() - 1 && (!batch[2].defined() || !batch.batched(2)) && (batch[0].dim() == 1 || batch[0].size(0) == batch[1].size(0)) && reduction >= Reduction::None && reduction <= Reduction::Sum) {
+      const detail::Above above;
+      return batch.wrap(autograd::batch_nll_loss(batch, weight, reduction, ignore_index));
+    }
     return autograd::unflat<Tensor>(autograd::batch_loop(
         batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::nll_loss(t[0], t[1], autograd::optional_at(t, 2), reduction, ignore_index)); }));
   }

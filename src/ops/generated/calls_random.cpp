@@ -12,23 +12,57 @@
 
 namespace facula {
 
+namespace {
+
+Tensor rand_in_batch(IntArrayRef size, const TensorOptions& options) {
+  const autograd::RandomCall batch(OpId::rand);
+  if (batch.different()) return batch.wrap(facula::rand(batch.sizes(size), options));
+  return facula::rand(size, options);
+}
+
+}  // namespace
+
 Tensor rand(IntArrayRef size, const TensorOptions& options) {
+  if (autograd::in_batch()) [[unlikely]] return rand_in_batch(size, options);
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::rand, detail::AttrsOf(RandAttrs{detail::owned(size), detail::owned(options)}));
   return with_requires_grad(meaning::rand(size, options), options);
 }
 
 Tensor& rand_out(Tensor& out, IntArrayRef size) {
+  if (const uint8_t flags = autograd::tracked(out)) [[unlikely]] autograd::Call(OpId::rand, flags, out).check_out();
+  if (autograd::in_batch()) [[unlikely]] {
+    const autograd::RandomCall batch(OpId::rand, out);
+    if (batch.different()) batch.check_holds_different();
+    return rand_out(out, size);
+  }
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::rand, detail::AttrsOf(RandAttrs{detail::owned(size), out.options()}));
   meaning::write_out(out, meaning::rand(size, out.options()), "rand");
   return out;
 }
 
+namespace {
+
+Tensor rand_in_batch(IntArrayRef size, std::optional<Generator> generator, const TensorOptions& options) {
+  const autograd::RandomCall batch(OpId::rand);
+  if (batch.different()) return batch.wrap(facula::rand(batch.sizes(size), generator, options));
+  return facula::rand(size, generator, options);
+}
+
+}  // namespace
+
 Tensor rand(IntArrayRef size, std::optional<Generator> generator, const TensorOptions& options) {
+  if (autograd::in_batch()) [[unlikely]] return rand_in_batch(size, generator, options);
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::rand, detail::AttrsOf(RandAttrs2{detail::owned(size), detail::owned(generator), detail::owned(options)}));
   return with_requires_grad(meaning::rand(size, generator, options), options);
 }
 
 Tensor& rand_out(Tensor& out, IntArrayRef size, std::optional<Generator> generator) {
+  if (const uint8_t flags = autograd::tracked(out)) [[unlikely]] autograd::Call(OpId::rand, flags, out).check_out();
+  if (autograd::in_batch()) [[unlikely]] {
+    const autograd::RandomCall batch(OpId::rand, out);
+    if (batch.different()) batch.check_holds_different();
+    return rand_out(out, size, generator);
+  }
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::rand, detail::AttrsOf(RandAttrs2{detail::owned(size), detail::owned(generator), out.options()}));
   meaning::write_out(out, meaning::rand(size, generator, out.options()), "rand");
   return out;
@@ -36,13 +70,15 @@ Tensor& rand_out(Tensor& out, IntArrayRef size, std::optional<Generator> generat
 
 namespace {
 
+Tensor rand_like_in_batch(const Tensor& self, const TensorOptions& options, std::optional<MemoryFormat> memory_format) {
+  const autograd::RandomCall batch(OpId::rand_like, self);
+  if (batch.different()) return batch.wrap(facula::rand_like(batch.full(0), options, memory_format));
+  return facula::rand_like(batch.like(), options, memory_format);
+}
+
 Tensor rand_like_tracked(uint8_t flags, const Tensor& self, const TensorOptions& options, std::optional<MemoryFormat> memory_format) {
   if (flags & detail::kTracksBatch) {
-    const autograd::BatchCall batch(OpId::rand_like, self);
-    {
-      const detail::Above above;
-      return batch.wrap(facula::rand_like(batch.front(0), options, memory_format));
-    }
+    return rand_like_in_batch(self, options, memory_format);
   }
   const detail::Below below;
   return facula::rand_like(self, options, memory_format);
@@ -52,27 +88,62 @@ Tensor rand_like_tracked(uint8_t flags, const Tensor& self, const TensorOptions&
 
 Tensor rand_like(const Tensor& self, const TensorOptions& options, std::optional<MemoryFormat> memory_format) {
   if (const uint8_t flags = autograd::tracked(self)) [[unlikely]] return rand_like_tracked(flags, self, options, memory_format);
+  if (autograd::in_batch()) [[unlikely]] return rand_like_in_batch(self, options, memory_format);
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::rand_like, detail::AttrsOf(RandLikeAttrs{detail::owned(options), detail::owned(memory_format)}));
   return with_requires_grad(meaning::rand_like(self, options, memory_format), options);
 }
 
+namespace {
+
+Tensor randn_in_batch(IntArrayRef size, const TensorOptions& options) {
+  const autograd::RandomCall batch(OpId::randn);
+  if (batch.different()) return batch.wrap(facula::randn(batch.sizes(size), options));
+  return facula::randn(size, options);
+}
+
+}  // namespace
+
 Tensor randn(IntArrayRef size, const TensorOptions& options) {
+  if (autograd::in_batch()) [[unlikely]] return randn_in_batch(size, options);
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::randn, detail::AttrsOf(RandnAttrs{detail::owned(size), detail::owned(options)}));
   return with_requires_grad(meaning::randn(size, options), options);
 }
 
 Tensor& randn_out(Tensor& out, IntArrayRef size) {
+  if (const uint8_t flags = autograd::tracked(out)) [[unlikely]] autograd::Call(OpId::randn, flags, out).check_out();
+  if (autograd::in_batch()) [[unlikely]] {
+    const autograd::RandomCall batch(OpId::randn, out);
+    if (batch.different()) batch.check_holds_different();
+    return randn_out(out, size);
+  }
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::randn, detail::AttrsOf(RandnAttrs{detail::owned(size), out.options()}));
   meaning::write_out(out, meaning::randn(size, out.options()), "randn");
   return out;
 }
 
+namespace {
+
+Tensor randn_in_batch(IntArrayRef size, std::optional<Generator> generator, const TensorOptions& options) {
+  const autograd::RandomCall batch(OpId::randn);
+  if (batch.different()) return batch.wrap(facula::randn(batch.sizes(size), generator, options));
+  return facula::randn(size, generator, options);
+}
+
+}  // namespace
+
 Tensor randn(IntArrayRef size, std::optional<Generator> generator, const TensorOptions& options) {
+  if (autograd::in_batch()) [[unlikely]] return randn_in_batch(size, generator, options);
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::randn, detail::AttrsOf(RandnAttrs2{detail::owned(size), detail::owned(generator), detail::owned(options)}));
   return with_requires_grad(meaning::randn(size, generator, options), options);
 }
 
 Tensor& randn_out(Tensor& out, IntArrayRef size, std::optional<Generator> generator) {
+  if (const uint8_t flags = autograd::tracked(out)) [[unlikely]] autograd::Call(OpId::randn, flags, out).check_out();
+  if (autograd::in_batch()) [[unlikely]] {
+    const autograd::RandomCall batch(OpId::randn, out);
+    if (batch.different()) batch.check_holds_different();
+    return randn_out(out, size, generator);
+  }
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::randn, detail::AttrsOf(RandnAttrs2{detail::owned(size), detail::owned(generator), out.options()}));
   meaning::write_out(out, meaning::randn(size, generator, out.options()), "randn");
   return out;
@@ -80,13 +151,15 @@ Tensor& randn_out(Tensor& out, IntArrayRef size, std::optional<Generator> genera
 
 namespace {
 
+Tensor randn_like_in_batch(const Tensor& self, const TensorOptions& options, std::optional<MemoryFormat> memory_format) {
+  const autograd::RandomCall batch(OpId::randn_like, self);
+  if (batch.different()) return batch.wrap(facula::randn_like(batch.full(0), options, memory_format));
+  return facula::randn_like(batch.like(), options, memory_format);
+}
+
 Tensor randn_like_tracked(uint8_t flags, const Tensor& self, const TensorOptions& options, std::optional<MemoryFormat> memory_format) {
   if (flags & detail::kTracksBatch) {
-    const autograd::BatchCall batch(OpId::randn_like, self);
-    {
-      const detail::Above above;
-      return batch.wrap(facula::randn_like(batch.front(0), options, memory_format));
-    }
+    return randn_like_in_batch(self, options, memory_format);
   }
   const detail::Below below;
   return facula::randn_like(self, options, memory_format);
@@ -96,49 +169,118 @@ Tensor randn_like_tracked(uint8_t flags, const Tensor& self, const TensorOptions
 
 Tensor randn_like(const Tensor& self, const TensorOptions& options, std::optional<MemoryFormat> memory_format) {
   if (const uint8_t flags = autograd::tracked(self)) [[unlikely]] return randn_like_tracked(flags, self, options, memory_format);
+  if (autograd::in_batch()) [[unlikely]] return randn_like_in_batch(self, options, memory_format);
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::randn_like, detail::AttrsOf(RandnLikeAttrs{detail::owned(options), detail::owned(memory_format)}));
   return with_requires_grad(meaning::randn_like(self, options, memory_format), options);
 }
 
+namespace {
+
+Tensor randint_in_batch(int64_t high, IntArrayRef size, const TensorOptions& options) {
+  const autograd::RandomCall batch(OpId::randint);
+  if (batch.different()) return batch.wrap(facula::randint(high, batch.sizes(size), options));
+  return facula::randint(high, size, options);
+}
+
+}  // namespace
+
 Tensor randint(int64_t high, IntArrayRef size, const TensorOptions& options) {
+  if (autograd::in_batch()) [[unlikely]] return randint_in_batch(high, size, options);
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::randint, detail::AttrsOf(RandintAttrs{detail::owned(high), detail::owned(size), detail::owned(options)}));
   return with_requires_grad(meaning::randint(high, size, options), options);
 }
 
 Tensor& randint_out(Tensor& out, int64_t high, IntArrayRef size) {
+  if (const uint8_t flags = autograd::tracked(out)) [[unlikely]] autograd::Call(OpId::randint, flags, out).check_out();
+  if (autograd::in_batch()) [[unlikely]] {
+    const autograd::RandomCall batch(OpId::randint, out);
+    if (batch.different()) batch.check_holds_different();
+    return randint_out(out, high, size);
+  }
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::randint, detail::AttrsOf(RandintAttrs{detail::owned(high), detail::owned(size), out.options()}));
   meaning::write_out(out, meaning::randint(high, size, out.options()), "randint");
   return out;
 }
 
+namespace {
+
+Tensor randint_in_batch(int64_t high, IntArrayRef size, std::optional<Generator> generator, const TensorOptions& options) {
+  const autograd::RandomCall batch(OpId::randint);
+  if (batch.different()) return batch.wrap(facula::randint(high, batch.sizes(size), generator, options));
+  return facula::randint(high, size, generator, options);
+}
+
+}  // namespace
+
 Tensor randint(int64_t high, IntArrayRef size, std::optional<Generator> generator, const TensorOptions& options) {
+  if (autograd::in_batch()) [[unlikely]] return randint_in_batch(high, size, generator, options);
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::randint, detail::AttrsOf(RandintAttrs2{detail::owned(high), detail::owned(size), detail::owned(generator), detail::owned(options)}));
   return with_requires_grad(meaning::randint(high, size, generator, options), options);
 }
 
 Tensor& randint_out(Tensor& out, int64_t high, IntArrayRef size, std::optional<Generator> generator) {
+  if (const uint8_t flags = autograd::tracked(out)) [[unlikely]] autograd::Call(OpId::randint, flags, out).check_out();
+  if (autograd::in_batch()) [[unlikely]] {
+    const autograd::RandomCall batch(OpId::randint, out);
+    if (batch.different()) batch.check_holds_different();
+    return randint_out(out, high, size, generator);
+  }
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::randint, detail::AttrsOf(RandintAttrs2{detail::owned(high), detail::owned(size), detail::owned(generator), out.options()}));
   meaning::write_out(out, meaning::randint(high, size, generator, out.options()), "randint");
   return out;
 }
 
+namespace {
+
+Tensor randint_in_batch(int64_t low, int64_t high, IntArrayRef size, const TensorOptions& options) {
+  const autograd::RandomCall batch(OpId::randint);
+  if (batch.different()) return batch.wrap(facula::randint(low, high, batch.sizes(size), options));
+  return facula::randint(low, high, size, options);
+}
+
+}  // namespace
+
 Tensor randint(int64_t low, int64_t high, IntArrayRef size, const TensorOptions& options) {
+  if (autograd::in_batch()) [[unlikely]] return randint_in_batch(low, high, size, options);
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::randint, detail::AttrsOf(RandintAttrs3{detail::owned(low), detail::owned(high), detail::owned(size), detail::owned(options)}));
   return with_requires_grad(meaning::randint(low, high, size, options), options);
 }
 
 Tensor& randint_out(Tensor& out, int64_t low, int64_t high, IntArrayRef size) {
+  if (const uint8_t flags = autograd::tracked(out)) [[unlikely]] autograd::Call(OpId::randint, flags, out).check_out();
+  if (autograd::in_batch()) [[unlikely]] {
+    const autograd::RandomCall batch(OpId::randint, out);
+    if (batch.different()) batch.check_holds_different();
+    return randint_out(out, low, high, size);
+  }
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::randint, detail::AttrsOf(RandintAttrs3{detail::owned(low), detail::owned(high), detail::owned(size), out.options()}));
   meaning::write_out(out, meaning::randint(low, high, size, out.options()), "randint");
   return out;
 }
 
+namespace {
+
+Tensor randint_in_batch(int64_t low, int64_t high, IntArrayRef size, std::optional<Generator> generator, const TensorOptions& options) {
+  const autograd::RandomCall batch(OpId::randint);
+  if (batch.different()) return batch.wrap(facula::randint(low, high, batch.sizes(size), generator, options));
+  return facula::randint(low, high, size, generator, options);
+}
+
+}  // namespace
+
 Tensor randint(int64_t low, int64_t high, IntArrayRef size, std::optional<Generator> generator, const TensorOptions& options) {
+  if (autograd::in_batch()) [[unlikely]] return randint_in_batch(low, high, size, generator, options);
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::randint, detail::AttrsOf(RandintAttrs4{detail::owned(low), detail::owned(high), detail::owned(size), detail::owned(generator), detail::owned(options)}));
   return with_requires_grad(meaning::randint(low, high, size, generator, options), options);
 }
 
 Tensor& randint_out(Tensor& out, int64_t low, int64_t high, IntArrayRef size, std::optional<Generator> generator) {
+  if (const uint8_t flags = autograd::tracked(out)) [[unlikely]] autograd::Call(OpId::randint, flags, out).check_out();
+  if (autograd::in_batch()) [[unlikely]] {
+    const autograd::RandomCall batch(OpId::randint, out);
+    if (batch.different()) batch.check_holds_different();
+    return randint_out(out, low, high, size, generator);
+  }
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::randint, detail::AttrsOf(RandintAttrs4{detail::owned(low), detail::owned(high), detail::owned(size), detail::owned(generator), out.options()}));
   meaning::write_out(out, meaning::randint(low, high, size, generator, out.options()), "randint");
   return out;
@@ -146,13 +288,15 @@ Tensor& randint_out(Tensor& out, int64_t low, int64_t high, IntArrayRef size, st
 
 namespace {
 
+Tensor randint_like_in_batch(const Tensor& self, int64_t high, const TensorOptions& options, std::optional<MemoryFormat> memory_format) {
+  const autograd::RandomCall batch(OpId::randint_like, self);
+  if (batch.different()) return batch.wrap(facula::randint_like(batch.full(0), high, options, memory_format));
+  return facula::randint_like(batch.like(), high, options, memory_format);
+}
+
 Tensor randint_like_tracked(uint8_t flags, const Tensor& self, int64_t high, const TensorOptions& options, std::optional<MemoryFormat> memory_format) {
   if (flags & detail::kTracksBatch) {
-    const autograd::BatchCall batch(OpId::randint_like, self);
-    {
-      const detail::Above above;
-      return batch.wrap(facula::randint_like(batch.front(0), high, options, memory_format));
-    }
+    return randint_like_in_batch(self, high, options, memory_format);
   }
   const detail::Below below;
   return facula::randint_like(self, high, options, memory_format);
@@ -162,19 +306,22 @@ Tensor randint_like_tracked(uint8_t flags, const Tensor& self, int64_t high, con
 
 Tensor randint_like(const Tensor& self, int64_t high, const TensorOptions& options, std::optional<MemoryFormat> memory_format) {
   if (const uint8_t flags = autograd::tracked(self)) [[unlikely]] return randint_like_tracked(flags, self, high, options, memory_format);
+  if (autograd::in_batch()) [[unlikely]] return randint_like_in_batch(self, high, options, memory_format);
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::randint_like, detail::AttrsOf(RandintLikeAttrs{detail::owned(high), detail::owned(options), detail::owned(memory_format)}));
   return with_requires_grad(meaning::randint_like(self, high, options, memory_format), options);
 }
 
 namespace {
 
+Tensor randint_like_in_batch(const Tensor& self, int64_t low, int64_t high, const TensorOptions& options, std::optional<MemoryFormat> memory_format) {
+  const autograd::RandomCall batch(OpId::randint_like, self);
+  if (batch.different()) return batch.wrap(facula::randint_like(batch.full(0), low, high, options, memory_format));
+  return facula::randint_like(batch.like(), low, high, options, memory_format);
+}
+
 Tensor randint_like_tracked(uint8_t flags, const Tensor& self, int64_t low, int64_t high, const TensorOptions& options, std::optional<MemoryFormat> memory_format) {
   if (flags & detail::kTracksBatch) {
-    const autograd::BatchCall batch(OpId::randint_like, self);
-    {
-      const detail::Above above;
-      return batch.wrap(facula::randint_like(batch.front(0), low, high, options, memory_format));
-    }
+    return randint_like_in_batch(self, low, high, options, memory_format);
   }
   const detail::Below below;
   return facula::randint_like(self, low, high, options, memory_format);
@@ -184,27 +331,68 @@ Tensor randint_like_tracked(uint8_t flags, const Tensor& self, int64_t low, int6
 
 Tensor randint_like(const Tensor& self, int64_t low, int64_t high, const TensorOptions& options, std::optional<MemoryFormat> memory_format) {
   if (const uint8_t flags = autograd::tracked(self)) [[unlikely]] return randint_like_tracked(flags, self, low, high, options, memory_format);
+  if (autograd::in_batch()) [[unlikely]] return randint_like_in_batch(self, low, high, options, memory_format);
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::randint_like, detail::AttrsOf(RandintLikeAttrs2{detail::owned(low), detail::owned(high), detail::owned(options), detail::owned(memory_format)}));
   return with_requires_grad(meaning::randint_like(self, low, high, options, memory_format), options);
 }
 
+namespace {
+
+Tensor randperm_in_batch(int64_t n, const TensorOptions& options) {
+  const autograd::RandomCall batch(OpId::randperm);
+  if (batch.different()) {
+    return autograd::unflat<Tensor>(autograd::batch_loop(
+        batch, [&](autograd::BatchTensors) { return autograd::flat(facula::randperm(n, options)); }));
+  }
+  return facula::randperm(n, options);
+}
+
+}  // namespace
+
 Tensor randperm(int64_t n, const TensorOptions& options) {
+  if (autograd::in_batch()) [[unlikely]] return randperm_in_batch(n, options);
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::randperm, detail::AttrsOf(RandpermAttrs{detail::owned(n), detail::owned(options)}));
   return with_requires_grad(meaning::randperm(n, options), options);
 }
 
 Tensor& randperm_out(Tensor& out, int64_t n) {
+  if (const uint8_t flags = autograd::tracked(out)) [[unlikely]] autograd::Call(OpId::randperm, flags, out).check_out();
+  if (autograd::in_batch()) [[unlikely]] {
+    const autograd::RandomCall batch(OpId::randperm, out);
+    if (batch.different()) batch.check_holds_different();
+    return randperm_out(out, n);
+  }
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::randperm, detail::AttrsOf(RandpermAttrs{detail::owned(n), out.options()}));
   meaning::write_out(out, meaning::randperm(n, out.options()), "randperm");
   return out;
 }
 
+namespace {
+
+Tensor randperm_in_batch(int64_t n, std::optional<Generator> generator, const TensorOptions& options) {
+  const autograd::RandomCall batch(OpId::randperm);
+  if (batch.different()) {
+    return autograd::unflat<Tensor>(autograd::batch_loop(
+        batch, [&](autograd::BatchTensors) { return autograd::flat(facula::randperm(n, generator, options)); }));
+  }
+  return facula::randperm(n, generator, options);
+}
+
+}  // namespace
+
 Tensor randperm(int64_t n, std::optional<Generator> generator, const TensorOptions& options) {
+  if (autograd::in_batch()) [[unlikely]] return randperm_in_batch(n, generator, options);
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::randperm, detail::AttrsOf(RandpermAttrs2{detail::owned(n), detail::owned(generator), detail::owned(options)}));
   return with_requires_grad(meaning::randperm(n, generator, options), options);
 }
 
 Tensor& randperm_out(Tensor& out, int64_t n, std::optional<Generator> generator) {
+  if (const uint8_t flags = autograd::tracked(out)) [[unlikely]] autograd::Call(OpId::randperm, flags, out).check_out();
+  if (autograd::in_batch()) [[unlikely]] {
+    const autograd::RandomCall batch(OpId::randperm, out);
+    if (batch.different()) batch.check_holds_different();
+    return randperm_out(out, n, generator);
+  }
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::randperm, detail::AttrsOf(RandpermAttrs2{detail::owned(n), detail::owned(generator), out.options()}));
   meaning::write_out(out, meaning::randperm(n, generator, out.options()), "randperm");
   return out;
@@ -212,11 +400,16 @@ Tensor& randperm_out(Tensor& out, int64_t n, std::optional<Generator> generator)
 
 namespace {
 
+Tensor normal_in_batch(const Tensor& mean, double std, std::optional<Generator> generator) {
+  const autograd::RandomCall batch(OpId::normal, mean);
+  if (batch.different()) return batch.wrap(facula::normal(batch.full(0), std, generator));
+  batch.refuse_batched();
+  return facula::normal(mean, std, generator);
+}
+
 Tensor normal_tracked(uint8_t flags, const Tensor& mean, double std, std::optional<Generator> generator) {
   if (flags & detail::kTracksBatch) {
-    const autograd::BatchCall batch(OpId::normal, mean);
-    return autograd::unflat<Tensor>(autograd::batch_loop(
-        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::normal(t[0], std, generator)); }));
+    return normal_in_batch(mean, std, generator);
   }
   const detail::Below below;
   return facula::normal(mean, std, generator);
@@ -226,11 +419,18 @@ Tensor normal_tracked(uint8_t flags, const Tensor& mean, double std, std::option
 
 Tensor normal(const Tensor& mean, double std, std::optional<Generator> generator) {
   if (const uint8_t flags = autograd::tracked(mean)) [[unlikely]] return normal_tracked(flags, mean, std, generator);
+  if (autograd::in_batch()) [[unlikely]] return normal_in_batch(mean, std, generator);
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::normal, detail::AttrsOf(NormalAttrs{detail::owned(std), detail::owned(generator)}));
   return meaning::normal(mean, std, generator);
 }
 
 Tensor& normal_out(Tensor& out, const Tensor& mean, double std, std::optional<Generator> generator) {
+  if (const uint8_t flags = autograd::tracked(out, mean)) [[unlikely]] autograd::Call(OpId::normal, flags, out).check_out();
+  if (autograd::in_batch()) [[unlikely]] {
+    const autograd::RandomCall batch(OpId::normal, out);
+    if (batch.different()) batch.check_holds_different();
+    return normal_out(out, mean, std, generator);
+  }
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::normal, detail::AttrsOf(NormalAttrs{detail::owned(std), detail::owned(generator)}));
   meaning::write_out(out, meaning::normal(mean, std, generator), "normal");
   return out;
@@ -238,11 +438,16 @@ Tensor& normal_out(Tensor& out, const Tensor& mean, double std, std::optional<Ge
 
 namespace {
 
+Tensor normal_in_batch(double mean, const Tensor& std, std::optional<Generator> generator) {
+  const autograd::RandomCall batch(OpId::normal, std);
+  if (batch.different()) return batch.wrap(facula::normal(mean, batch.full(0), generator));
+  batch.refuse_batched();
+  return facula::normal(mean, std, generator);
+}
+
 Tensor normal_tracked(uint8_t flags, double mean, const Tensor& std, std::optional<Generator> generator) {
   if (flags & detail::kTracksBatch) {
-    const autograd::BatchCall batch(OpId::normal, std);
-    return autograd::unflat<Tensor>(autograd::batch_loop(
-        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::normal(mean, t[0], generator)); }));
+    return normal_in_batch(mean, std, generator);
   }
   const detail::Below below;
   return facula::normal(mean, std, generator);
@@ -252,11 +457,18 @@ Tensor normal_tracked(uint8_t flags, double mean, const Tensor& std, std::option
 
 Tensor normal(double mean, const Tensor& std, std::optional<Generator> generator) {
   if (const uint8_t flags = autograd::tracked(std)) [[unlikely]] return normal_tracked(flags, mean, std, generator);
+  if (autograd::in_batch()) [[unlikely]] return normal_in_batch(mean, std, generator);
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::normal, detail::AttrsOf(NormalAttrs2{detail::owned(mean), detail::owned(generator)}));
   return meaning::normal(mean, std, generator);
 }
 
 Tensor& normal_out(Tensor& out, double mean, const Tensor& std, std::optional<Generator> generator) {
+  if (const uint8_t flags = autograd::tracked(out, std)) [[unlikely]] autograd::Call(OpId::normal, flags, out).check_out();
+  if (autograd::in_batch()) [[unlikely]] {
+    const autograd::RandomCall batch(OpId::normal, out);
+    if (batch.different()) batch.check_holds_different();
+    return normal_out(out, mean, std, generator);
+  }
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::normal, detail::AttrsOf(NormalAttrs2{detail::owned(mean), detail::owned(generator)}));
   meaning::write_out(out, meaning::normal(mean, std, generator), "normal");
   return out;
@@ -264,11 +476,19 @@ Tensor& normal_out(Tensor& out, double mean, const Tensor& std, std::optional<Ge
 
 namespace {
 
-Tensor normal_tracked(uint8_t flags, const Tensor& mean, const Tensor& std, std::optional<Generator> generator) {
-  if (flags & detail::kTracksBatch) {
-    const autograd::BatchCall batch(OpId::normal, mean, std);
+Tensor normal_in_batch(const Tensor& mean, const Tensor& std, std::optional<Generator> generator) {
+  const autograd::RandomCall batch(OpId::normal, mean, std);
+  if (batch.different()) {
     return autograd::unflat<Tensor>(autograd::batch_loop(
         batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::normal(t[0], t[1], generator)); }));
+  }
+  batch.refuse_batched();
+  return facula::normal(mean, std, generator);
+}
+
+Tensor normal_tracked(uint8_t flags, const Tensor& mean, const Tensor& std, std::optional<Generator> generator) {
+  if (flags & detail::kTracksBatch) {
+    return normal_in_batch(mean, std, generator);
   }
   const detail::Below below;
   return facula::normal(mean, std, generator);
@@ -278,22 +498,46 @@ Tensor normal_tracked(uint8_t flags, const Tensor& mean, const Tensor& std, std:
 
 Tensor normal(const Tensor& mean, const Tensor& std, std::optional<Generator> generator) {
   if (const uint8_t flags = autograd::tracked(mean, std)) [[unlikely]] return normal_tracked(flags, mean, std, generator);
+  if (autograd::in_batch()) [[unlikely]] return normal_in_batch(mean, std, generator);
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::normal, detail::AttrsOf(NormalAttrs3{detail::owned(generator)}));
   return meaning::normal(mean, std, generator);
 }
 
 Tensor& normal_out(Tensor& out, const Tensor& mean, const Tensor& std, std::optional<Generator> generator) {
+  if (const uint8_t flags = autograd::tracked(out, mean, std)) [[unlikely]] autograd::Call(OpId::normal, flags, out).check_out();
+  if (autograd::in_batch()) [[unlikely]] {
+    const autograd::RandomCall batch(OpId::normal, out);
+    if (batch.different()) batch.check_holds_different();
+    return normal_out(out, mean, std, generator);
+  }
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::normal, detail::AttrsOf(NormalAttrs3{detail::owned(generator)}));
   meaning::write_out(out, meaning::normal(mean, std, generator), "normal");
   return out;
 }
 
+namespace {
+
+Tensor normal_in_batch(double mean, double std, IntArrayRef size, std::optional<Generator> generator, const TensorOptions& options) {
+  const autograd::RandomCall batch(OpId::normal);
+  if (batch.different()) return batch.wrap(facula::normal(mean, std, batch.sizes(size), generator, options));
+  return facula::normal(mean, std, size, generator, options);
+}
+
+}  // namespace
+
 Tensor normal(double mean, double std, IntArrayRef size, std::optional<Generator> generator, const TensorOptions& options) {
+  if (autograd::in_batch()) [[unlikely]] return normal_in_batch(mean, std, size, generator, options);
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::normal, detail::AttrsOf(NormalAttrs4{detail::owned(mean), detail::owned(std), detail::owned(size), detail::owned(generator), detail::owned(options)}));
   return with_requires_grad(meaning::normal(mean, std, size, generator, options), options);
 }
 
 Tensor& normal_out(Tensor& out, double mean, double std, IntArrayRef size, std::optional<Generator> generator) {
+  if (const uint8_t flags = autograd::tracked(out)) [[unlikely]] autograd::Call(OpId::normal, flags, out).check_out();
+  if (autograd::in_batch()) [[unlikely]] {
+    const autograd::RandomCall batch(OpId::normal, out);
+    if (batch.different()) batch.check_holds_different();
+    return normal_out(out, mean, std, size, generator);
+  }
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::normal, detail::AttrsOf(NormalAttrs4{detail::owned(mean), detail::owned(std), detail::owned(size), detail::owned(generator), out.options()}));
   meaning::write_out(out, meaning::normal(mean, std, size, generator, out.options()), "normal");
   return out;
@@ -301,13 +545,16 @@ Tensor& normal_out(Tensor& out, double mean, double std, IntArrayRef size, std::
 
 namespace {
 
+Tensor bernoulli_in_batch(const Tensor& self, std::optional<Generator> generator) {
+  const autograd::RandomCall batch(OpId::bernoulli, self);
+  if (batch.different()) return batch.wrap(facula::bernoulli(batch.full(0), generator));
+  batch.refuse_batched();
+  return facula::bernoulli(self, generator);
+}
+
 Tensor bernoulli_tracked(uint8_t flags, const Tensor& self, std::optional<Generator> generator) {
   if (flags & detail::kTracksBatch) {
-    const autograd::BatchCall batch(OpId::bernoulli, self);
-    {
-      const detail::Above above;
-      return batch.wrap(facula::bernoulli(batch.front(0), generator));
-    }
+    return bernoulli_in_batch(self, generator);
   }
   const detail::Below below;
   return facula::bernoulli(self, generator);
@@ -317,11 +564,18 @@ Tensor bernoulli_tracked(uint8_t flags, const Tensor& self, std::optional<Genera
 
 Tensor bernoulli(const Tensor& self, std::optional<Generator> generator) {
   if (const uint8_t flags = autograd::tracked(self)) [[unlikely]] return bernoulli_tracked(flags, self, generator);
+  if (autograd::in_batch()) [[unlikely]] return bernoulli_in_batch(self, generator);
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::bernoulli, detail::AttrsOf(BernoulliAttrs{detail::owned(generator)}));
   return meaning::bernoulli(self, generator);
 }
 
 Tensor& bernoulli_out(Tensor& out, const Tensor& self, std::optional<Generator> generator) {
+  if (const uint8_t flags = autograd::tracked(out, self)) [[unlikely]] autograd::Call(OpId::bernoulli, flags, out).check_out();
+  if (autograd::in_batch()) [[unlikely]] {
+    const autograd::RandomCall batch(OpId::bernoulli, out);
+    if (batch.different()) batch.check_holds_different();
+    return bernoulli_out(out, self, generator);
+  }
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::bernoulli, detail::AttrsOf(BernoulliAttrs{detail::owned(generator)}));
   meaning::write_out(out, meaning::bernoulli(self, generator), "bernoulli");
   return out;
@@ -333,13 +587,15 @@ Tensor Tensor::bernoulli(std::optional<Generator> generator) const {
 
 namespace {
 
+Tensor bernoulli_in_batch(const Tensor& self, double p, std::optional<Generator> generator) {
+  const autograd::RandomCall batch(OpId::bernoulli, self);
+  if (batch.different()) return batch.wrap(facula::bernoulli(batch.full(0), p, generator));
+  return facula::bernoulli(batch.like(), p, generator);
+}
+
 Tensor bernoulli_tracked(uint8_t flags, const Tensor& self, double p, std::optional<Generator> generator) {
   if (flags & detail::kTracksBatch) {
-    const autograd::BatchCall batch(OpId::bernoulli, self);
-    {
-      const detail::Above above;
-      return batch.wrap(facula::bernoulli(batch.front(0), p, generator));
-    }
+    return bernoulli_in_batch(self, p, generator);
   }
   const detail::Below below;
   return facula::bernoulli(self, p, generator);
@@ -349,11 +605,18 @@ Tensor bernoulli_tracked(uint8_t flags, const Tensor& self, double p, std::optio
 
 Tensor bernoulli(const Tensor& self, double p, std::optional<Generator> generator) {
   if (const uint8_t flags = autograd::tracked(self)) [[unlikely]] return bernoulli_tracked(flags, self, p, generator);
+  if (autograd::in_batch()) [[unlikely]] return bernoulli_in_batch(self, p, generator);
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::bernoulli, detail::AttrsOf(BernoulliAttrs2{detail::owned(p), detail::owned(generator)}));
   return meaning::bernoulli(self, p, generator);
 }
 
 Tensor& bernoulli_out(Tensor& out, const Tensor& self, double p, std::optional<Generator> generator) {
+  if (const uint8_t flags = autograd::tracked(out, self)) [[unlikely]] autograd::Call(OpId::bernoulli, flags, out).check_out();
+  if (autograd::in_batch()) [[unlikely]] {
+    const autograd::RandomCall batch(OpId::bernoulli, out);
+    if (batch.different()) batch.check_holds_different();
+    return bernoulli_out(out, self, p, generator);
+  }
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::bernoulli, detail::AttrsOf(BernoulliAttrs2{detail::owned(p), detail::owned(generator)}));
   meaning::write_out(out, meaning::bernoulli(self, p, generator), "bernoulli");
   return out;
@@ -365,11 +628,24 @@ Tensor Tensor::bernoulli(double p, std::optional<Generator> generator) const {
 
 namespace {
 
+Tensor& bernoulli__in_batch(Tensor& self, const Tensor& p, std::optional<Generator> generator) {
+  const autograd::RandomCall batch(OpId::bernoulli_, self, p);
+  if (batch.different()) {
+    batch.check_holds_different();
+    batch.front(0).bernoulli_(batch.front_of_rank(1, batch.rank()), generator);
+    return self;
+  }
+  if (batch.batched(1)) batch.refuse_batched();
+  if (!batch.batched(0)) return self.bernoulli_(p, generator);
+  Tensor drawn = facula::empty_like(batch.like());
+  drawn.bernoulli_(p, generator);
+  batch.front(0).copy_(drawn);
+  return self;
+}
+
 Tensor& bernoulli__tracked(uint8_t flags, Tensor& self, const Tensor& p, std::optional<Generator> generator) {
   if (flags == detail::kTracksBatch) {
-    const autograd::BatchCall batch(OpId::bernoulli_, self, p);
-    autograd::batch_loop_inplace(batch, [&](autograd::BatchTensors t) { facula::bernoulli_(const_cast<Tensor&>(t[0]), t[1], generator); });
-    return self;
+    return bernoulli__in_batch(self, p, generator);
   }
   autograd::Call call(OpId::bernoulli_, flags, self);
   call.check_inplace(self);
@@ -386,6 +662,7 @@ Tensor& bernoulli__tracked(uint8_t flags, Tensor& self, const Tensor& p, std::op
 
 Tensor& bernoulli_(Tensor& self, const Tensor& p, std::optional<Generator> generator) {
   if (const uint8_t flags = autograd::tracked(self, p)) [[unlikely]] return bernoulli__tracked(flags, self, p, generator);
+  if (autograd::in_batch()) [[unlikely]] return bernoulli__in_batch(self, p, generator);
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::bernoulli_, detail::AttrsOf(BernoulliInplaceAttrs{detail::owned(generator)}));
   meaning::bernoulli_(self, p, generator);
   return self;
@@ -397,11 +674,23 @@ Tensor& Tensor::bernoulli_(const Tensor& p, std::optional<Generator> generator) 
 
 namespace {
 
+Tensor& bernoulli__in_batch(Tensor& self, double p, std::optional<Generator> generator) {
+  const autograd::RandomCall batch(OpId::bernoulli_, self);
+  if (batch.different()) {
+    batch.check_holds_different();
+    batch.front(0).bernoulli_(p, generator);
+    return self;
+  }
+  if (!batch.batched(0)) return self.bernoulli_(p, generator);
+  Tensor drawn = facula::empty_like(batch.like());
+  drawn.bernoulli_(p, generator);
+  batch.front(0).copy_(drawn);
+  return self;
+}
+
 Tensor& bernoulli__tracked(uint8_t flags, Tensor& self, double p, std::optional<Generator> generator) {
   if (flags == detail::kTracksBatch) {
-    const autograd::BatchCall batch(OpId::bernoulli_, self);
-    autograd::batch_loop_inplace(batch, [&](autograd::BatchTensors t) { facula::bernoulli_(const_cast<Tensor&>(t[0]), p, generator); });
-    return self;
+    return bernoulli__in_batch(self, p, generator);
   }
   autograd::Call call(OpId::bernoulli_, flags, self);
   call.check_inplace(self);
@@ -418,6 +707,7 @@ Tensor& bernoulli__tracked(uint8_t flags, Tensor& self, double p, std::optional<
 
 Tensor& bernoulli_(Tensor& self, double p, std::optional<Generator> generator) {
   if (const uint8_t flags = autograd::tracked(self)) [[unlikely]] return bernoulli__tracked(flags, self, p, generator);
+  if (autograd::in_batch()) [[unlikely]] return bernoulli__in_batch(self, p, generator);
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::bernoulli_, detail::AttrsOf(BernoulliInplaceAttrs2{detail::owned(p), detail::owned(generator)}));
   meaning::bernoulli_(self, p, generator);
   return self;
@@ -429,11 +719,23 @@ Tensor& Tensor::bernoulli_(double p, std::optional<Generator> generator) const {
 
 namespace {
 
+Tensor& uniform__in_batch(Tensor& self, double from, double to, std::optional<Generator> generator) {
+  const autograd::RandomCall batch(OpId::uniform_, self);
+  if (batch.different()) {
+    batch.check_holds_different();
+    batch.front(0).uniform_(from, to, generator);
+    return self;
+  }
+  if (!batch.batched(0)) return self.uniform_(from, to, generator);
+  Tensor drawn = facula::empty_like(batch.like());
+  drawn.uniform_(from, to, generator);
+  batch.front(0).copy_(drawn);
+  return self;
+}
+
 Tensor& uniform__tracked(uint8_t flags, Tensor& self, double from, double to, std::optional<Generator> generator) {
   if (flags == detail::kTracksBatch) {
-    const autograd::BatchCall batch(OpId::uniform_, self);
-    autograd::batch_loop_inplace(batch, [&](autograd::BatchTensors t) { facula::uniform_(const_cast<Tensor&>(t[0]), from, to, generator); });
-    return self;
+    return uniform__in_batch(self, from, to, generator);
   }
   autograd::Call call(OpId::uniform_, flags, self);
   call.check_inplace(self);
@@ -450,6 +752,7 @@ Tensor& uniform__tracked(uint8_t flags, Tensor& self, double from, double to, st
 
 Tensor& uniform_(Tensor& self, double from, double to, std::optional<Generator> generator) {
   if (const uint8_t flags = autograd::tracked(self)) [[unlikely]] return uniform__tracked(flags, self, from, to, generator);
+  if (autograd::in_batch()) [[unlikely]] return uniform__in_batch(self, from, to, generator);
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::uniform_, detail::AttrsOf(UniformInplaceAttrs{detail::owned(from), detail::owned(to), detail::owned(generator)}));
   meaning::uniform_(self, from, to, generator);
   return self;
@@ -461,11 +764,23 @@ Tensor& Tensor::uniform_(double from, double to, std::optional<Generator> genera
 
 namespace {
 
+Tensor& normal__in_batch(Tensor& self, double mean, double std, std::optional<Generator> generator) {
+  const autograd::RandomCall batch(OpId::normal_, self);
+  if (batch.different()) {
+    batch.check_holds_different();
+    batch.front(0).normal_(mean, std, generator);
+    return self;
+  }
+  if (!batch.batched(0)) return self.normal_(mean, std, generator);
+  Tensor drawn = facula::empty_like(batch.like());
+  drawn.normal_(mean, std, generator);
+  batch.front(0).copy_(drawn);
+  return self;
+}
+
 Tensor& normal__tracked(uint8_t flags, Tensor& self, double mean, double std, std::optional<Generator> generator) {
   if (flags == detail::kTracksBatch) {
-    const autograd::BatchCall batch(OpId::normal_, self);
-    autograd::batch_loop_inplace(batch, [&](autograd::BatchTensors t) { facula::normal_(const_cast<Tensor&>(t[0]), mean, std, generator); });
-    return self;
+    return normal__in_batch(self, mean, std, generator);
   }
   autograd::Call call(OpId::normal_, flags, self);
   call.check_inplace(self);
@@ -482,6 +797,7 @@ Tensor& normal__tracked(uint8_t flags, Tensor& self, double mean, double std, st
 
 Tensor& normal_(Tensor& self, double mean, double std, std::optional<Generator> generator) {
   if (const uint8_t flags = autograd::tracked(self)) [[unlikely]] return normal__tracked(flags, self, mean, std, generator);
+  if (autograd::in_batch()) [[unlikely]] return normal__in_batch(self, mean, std, generator);
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::normal_, detail::AttrsOf(NormalInplaceAttrs{detail::owned(mean), detail::owned(std), detail::owned(generator)}));
   meaning::normal_(self, mean, std, generator);
   return self;
@@ -493,11 +809,23 @@ Tensor& Tensor::normal_(double mean, double std, std::optional<Generator> genera
 
 namespace {
 
+Tensor& exponential__in_batch(Tensor& self, double lambd, std::optional<Generator> generator) {
+  const autograd::RandomCall batch(OpId::exponential_, self);
+  if (batch.different()) {
+    batch.check_holds_different();
+    batch.front(0).exponential_(lambd, generator);
+    return self;
+  }
+  if (!batch.batched(0)) return self.exponential_(lambd, generator);
+  Tensor drawn = facula::empty_like(batch.like());
+  drawn.exponential_(lambd, generator);
+  batch.front(0).copy_(drawn);
+  return self;
+}
+
 Tensor& exponential__tracked(uint8_t flags, Tensor& self, double lambd, std::optional<Generator> generator) {
   if (flags == detail::kTracksBatch) {
-    const autograd::BatchCall batch(OpId::exponential_, self);
-    autograd::batch_loop_inplace(batch, [&](autograd::BatchTensors t) { facula::exponential_(const_cast<Tensor&>(t[0]), lambd, generator); });
-    return self;
+    return exponential__in_batch(self, lambd, generator);
   }
   autograd::Call call(OpId::exponential_, flags, self);
   call.check_inplace(self);
@@ -514,6 +842,7 @@ Tensor& exponential__tracked(uint8_t flags, Tensor& self, double lambd, std::opt
 
 Tensor& exponential_(Tensor& self, double lambd, std::optional<Generator> generator) {
   if (const uint8_t flags = autograd::tracked(self)) [[unlikely]] return exponential__tracked(flags, self, lambd, generator);
+  if (autograd::in_batch()) [[unlikely]] return exponential__in_batch(self, lambd, generator);
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::exponential_, detail::AttrsOf(ExponentialInplaceAttrs{detail::owned(lambd), detail::owned(generator)}));
   meaning::exponential_(self, lambd, generator);
   return self;
@@ -525,11 +854,23 @@ Tensor& Tensor::exponential_(double lambd, std::optional<Generator> generator) c
 
 namespace {
 
+Tensor& random__in_batch(Tensor& self, int64_t from, std::optional<int64_t> to, std::optional<Generator> generator) {
+  const autograd::RandomCall batch(OpId::random_, self);
+  if (batch.different()) {
+    batch.check_holds_different();
+    batch.front(0).random_(from, to, generator);
+    return self;
+  }
+  if (!batch.batched(0)) return self.random_(from, to, generator);
+  Tensor drawn = facula::empty_like(batch.like());
+  drawn.random_(from, to, generator);
+  batch.front(0).copy_(drawn);
+  return self;
+}
+
 Tensor& random__tracked(uint8_t flags, Tensor& self, int64_t from, std::optional<int64_t> to, std::optional<Generator> generator) {
   if (flags == detail::kTracksBatch) {
-    const autograd::BatchCall batch(OpId::random_, self);
-    autograd::batch_loop_inplace(batch, [&](autograd::BatchTensors t) { facula::random_(const_cast<Tensor&>(t[0]), from, to, generator); });
-    return self;
+    return random__in_batch(self, from, to, generator);
   }
   autograd::Call call(OpId::random_, flags, self);
   call.check_inplace(self);
@@ -546,6 +887,7 @@ Tensor& random__tracked(uint8_t flags, Tensor& self, int64_t from, std::optional
 
 Tensor& random_(Tensor& self, int64_t from, std::optional<int64_t> to, std::optional<Generator> generator) {
   if (const uint8_t flags = autograd::tracked(self)) [[unlikely]] return random__tracked(flags, self, from, to, generator);
+  if (autograd::in_batch()) [[unlikely]] return random__in_batch(self, from, to, generator);
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::random_, detail::AttrsOf(RandomInplaceAttrs{detail::owned(from), detail::owned(to), detail::owned(generator)}));
   meaning::random_(self, from, to, generator);
   return self;
@@ -557,11 +899,23 @@ Tensor& Tensor::random_(int64_t from, std::optional<int64_t> to, std::optional<G
 
 namespace {
 
+Tensor& random__in_batch(Tensor& self, int64_t to, std::optional<Generator> generator) {
+  const autograd::RandomCall batch(OpId::random_, self);
+  if (batch.different()) {
+    batch.check_holds_different();
+    batch.front(0).random_(to, generator);
+    return self;
+  }
+  if (!batch.batched(0)) return self.random_(to, generator);
+  Tensor drawn = facula::empty_like(batch.like());
+  drawn.random_(to, generator);
+  batch.front(0).copy_(drawn);
+  return self;
+}
+
 Tensor& random__tracked(uint8_t flags, Tensor& self, int64_t to, std::optional<Generator> generator) {
   if (flags == detail::kTracksBatch) {
-    const autograd::BatchCall batch(OpId::random_, self);
-    autograd::batch_loop_inplace(batch, [&](autograd::BatchTensors t) { facula::random_(const_cast<Tensor&>(t[0]), to, generator); });
-    return self;
+    return random__in_batch(self, to, generator);
   }
   autograd::Call call(OpId::random_, flags, self);
   call.check_inplace(self);
@@ -578,6 +932,7 @@ Tensor& random__tracked(uint8_t flags, Tensor& self, int64_t to, std::optional<G
 
 Tensor& random_(Tensor& self, int64_t to, std::optional<Generator> generator) {
   if (const uint8_t flags = autograd::tracked(self)) [[unlikely]] return random__tracked(flags, self, to, generator);
+  if (autograd::in_batch()) [[unlikely]] return random__in_batch(self, to, generator);
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::random_, detail::AttrsOf(RandomInplaceAttrs2{detail::owned(to), detail::owned(generator)}));
   meaning::random_(self, to, generator);
   return self;
@@ -589,11 +944,23 @@ Tensor& Tensor::random_(int64_t to, std::optional<Generator> generator) const {
 
 namespace {
 
+Tensor& random__in_batch(Tensor& self, std::optional<Generator> generator) {
+  const autograd::RandomCall batch(OpId::random_, self);
+  if (batch.different()) {
+    batch.check_holds_different();
+    batch.front(0).random_(generator);
+    return self;
+  }
+  if (!batch.batched(0)) return self.random_(generator);
+  Tensor drawn = facula::empty_like(batch.like());
+  drawn.random_(generator);
+  batch.front(0).copy_(drawn);
+  return self;
+}
+
 Tensor& random__tracked(uint8_t flags, Tensor& self, std::optional<Generator> generator) {
   if (flags == detail::kTracksBatch) {
-    const autograd::BatchCall batch(OpId::random_, self);
-    autograd::batch_loop_inplace(batch, [&](autograd::BatchTensors t) { facula::random_(const_cast<Tensor&>(t[0]), generator); });
-    return self;
+    return random__in_batch(self, generator);
   }
   autograd::Call call(OpId::random_, flags, self);
   call.check_inplace(self);
@@ -610,6 +977,7 @@ Tensor& random__tracked(uint8_t flags, Tensor& self, std::optional<Generator> ge
 
 Tensor& random_(Tensor& self, std::optional<Generator> generator) {
   if (const uint8_t flags = autograd::tracked(self)) [[unlikely]] return random__tracked(flags, self, generator);
+  if (autograd::in_batch()) [[unlikely]] return random__in_batch(self, generator);
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::random_, detail::AttrsOf(RandomInplaceAttrs3{detail::owned(generator)}));
   meaning::random_(self, generator);
   return self;
@@ -621,11 +989,23 @@ Tensor& Tensor::random_(std::optional<Generator> generator) const {
 
 namespace {
 
+Tensor& geometric__in_batch(Tensor& self, double p, std::optional<Generator> generator) {
+  const autograd::RandomCall batch(OpId::geometric_, self);
+  if (batch.different()) {
+    batch.check_holds_different();
+    batch.front(0).geometric_(p, generator);
+    return self;
+  }
+  if (!batch.batched(0)) return self.geometric_(p, generator);
+  Tensor drawn = facula::empty_like(batch.like());
+  drawn.geometric_(p, generator);
+  batch.front(0).copy_(drawn);
+  return self;
+}
+
 Tensor& geometric__tracked(uint8_t flags, Tensor& self, double p, std::optional<Generator> generator) {
   if (flags == detail::kTracksBatch) {
-    const autograd::BatchCall batch(OpId::geometric_, self);
-    autograd::batch_loop_inplace(batch, [&](autograd::BatchTensors t) { facula::geometric_(const_cast<Tensor&>(t[0]), p, generator); });
-    return self;
+    return geometric__in_batch(self, p, generator);
   }
   autograd::Call call(OpId::geometric_, flags, self);
   call.check_inplace(self);
@@ -642,6 +1022,7 @@ Tensor& geometric__tracked(uint8_t flags, Tensor& self, double p, std::optional<
 
 Tensor& geometric_(Tensor& self, double p, std::optional<Generator> generator) {
   if (const uint8_t flags = autograd::tracked(self)) [[unlikely]] return geometric__tracked(flags, self, p, generator);
+  if (autograd::in_batch()) [[unlikely]] return geometric__in_batch(self, p, generator);
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::geometric_, detail::AttrsOf(GeometricInplaceAttrs{detail::owned(p), detail::owned(generator)}));
   meaning::geometric_(self, p, generator);
   return self;
@@ -653,11 +1034,23 @@ Tensor& Tensor::geometric_(double p, std::optional<Generator> generator) const {
 
 namespace {
 
+Tensor& cauchy__in_batch(Tensor& self, double median, double sigma, std::optional<Generator> generator) {
+  const autograd::RandomCall batch(OpId::cauchy_, self);
+  if (batch.different()) {
+    batch.check_holds_different();
+    batch.front(0).cauchy_(median, sigma, generator);
+    return self;
+  }
+  if (!batch.batched(0)) return self.cauchy_(median, sigma, generator);
+  Tensor drawn = facula::empty_like(batch.like());
+  drawn.cauchy_(median, sigma, generator);
+  batch.front(0).copy_(drawn);
+  return self;
+}
+
 Tensor& cauchy__tracked(uint8_t flags, Tensor& self, double median, double sigma, std::optional<Generator> generator) {
   if (flags == detail::kTracksBatch) {
-    const autograd::BatchCall batch(OpId::cauchy_, self);
-    autograd::batch_loop_inplace(batch, [&](autograd::BatchTensors t) { facula::cauchy_(const_cast<Tensor&>(t[0]), median, sigma, generator); });
-    return self;
+    return cauchy__in_batch(self, median, sigma, generator);
   }
   autograd::Call call(OpId::cauchy_, flags, self);
   call.check_inplace(self);
@@ -674,6 +1067,7 @@ Tensor& cauchy__tracked(uint8_t flags, Tensor& self, double median, double sigma
 
 Tensor& cauchy_(Tensor& self, double median, double sigma, std::optional<Generator> generator) {
   if (const uint8_t flags = autograd::tracked(self)) [[unlikely]] return cauchy__tracked(flags, self, median, sigma, generator);
+  if (autograd::in_batch()) [[unlikely]] return cauchy__in_batch(self, median, sigma, generator);
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::cauchy_, detail::AttrsOf(CauchyInplaceAttrs{detail::owned(median), detail::owned(sigma), detail::owned(generator)}));
   meaning::cauchy_(self, median, sigma, generator);
   return self;
@@ -685,11 +1079,23 @@ Tensor& Tensor::cauchy_(double median, double sigma, std::optional<Generator> ge
 
 namespace {
 
+Tensor& log_normal__in_batch(Tensor& self, double mean, double std, std::optional<Generator> generator) {
+  const autograd::RandomCall batch(OpId::log_normal_, self);
+  if (batch.different()) {
+    batch.check_holds_different();
+    batch.front(0).log_normal_(mean, std, generator);
+    return self;
+  }
+  if (!batch.batched(0)) return self.log_normal_(mean, std, generator);
+  Tensor drawn = facula::empty_like(batch.like());
+  drawn.log_normal_(mean, std, generator);
+  batch.front(0).copy_(drawn);
+  return self;
+}
+
 Tensor& log_normal__tracked(uint8_t flags, Tensor& self, double mean, double std, std::optional<Generator> generator) {
   if (flags == detail::kTracksBatch) {
-    const autograd::BatchCall batch(OpId::log_normal_, self);
-    autograd::batch_loop_inplace(batch, [&](autograd::BatchTensors t) { facula::log_normal_(const_cast<Tensor&>(t[0]), mean, std, generator); });
-    return self;
+    return log_normal__in_batch(self, mean, std, generator);
   }
   autograd::Call call(OpId::log_normal_, flags, self);
   call.check_inplace(self);
@@ -706,6 +1112,7 @@ Tensor& log_normal__tracked(uint8_t flags, Tensor& self, double mean, double std
 
 Tensor& log_normal_(Tensor& self, double mean, double std, std::optional<Generator> generator) {
   if (const uint8_t flags = autograd::tracked(self)) [[unlikely]] return log_normal__tracked(flags, self, mean, std, generator);
+  if (autograd::in_batch()) [[unlikely]] return log_normal__in_batch(self, mean, std, generator);
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::log_normal_, detail::AttrsOf(LogNormalInplaceAttrs{detail::owned(mean), detail::owned(std), detail::owned(generator)}));
   meaning::log_normal_(self, mean, std, generator);
   return self;
@@ -717,11 +1124,19 @@ Tensor& Tensor::log_normal_(double mean, double std, std::optional<Generator> ge
 
 namespace {
 
-Tensor multinomial_tracked(uint8_t flags, const Tensor& self, int64_t num_samples, bool replacement, std::optional<Generator> generator) {
-  if (flags & detail::kTracksBatch) {
-    const autograd::BatchCall batch(OpId::multinomial, self);
+Tensor multinomial_in_batch(const Tensor& self, int64_t num_samples, bool replacement, std::optional<Generator> generator) {
+  const autograd::RandomCall batch(OpId::multinomial, self);
+  if (batch.different()) {
     return autograd::unflat<Tensor>(autograd::batch_loop(
         batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::multinomial(t[0], num_samples, replacement, generator)); }));
+  }
+  batch.refuse_batched();
+  return facula::multinomial(self, num_samples, replacement, generator);
+}
+
+Tensor multinomial_tracked(uint8_t flags, const Tensor& self, int64_t num_samples, bool replacement, std::optional<Generator> generator) {
+  if (flags & detail::kTracksBatch) {
+    return multinomial_in_batch(self, num_samples, replacement, generator);
   }
   const detail::Below below;
   return facula::multinomial(self, num_samples, replacement, generator);
@@ -731,11 +1146,18 @@ Tensor multinomial_tracked(uint8_t flags, const Tensor& self, int64_t num_sample
 
 Tensor multinomial(const Tensor& self, int64_t num_samples, bool replacement, std::optional<Generator> generator) {
   if (const uint8_t flags = autograd::tracked(self)) [[unlikely]] return multinomial_tracked(flags, self, num_samples, replacement, generator);
+  if (autograd::in_batch()) [[unlikely]] return multinomial_in_batch(self, num_samples, replacement, generator);
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::multinomial, detail::AttrsOf(MultinomialAttrs{detail::owned(num_samples), detail::owned(replacement), detail::owned(generator)}));
   return meaning::multinomial(self, num_samples, replacement, generator);
 }
 
 Tensor& multinomial_out(Tensor& out, const Tensor& self, int64_t num_samples, bool replacement, std::optional<Generator> generator) {
+  if (const uint8_t flags = autograd::tracked(out, self)) [[unlikely]] autograd::Call(OpId::multinomial, flags, out).check_out();
+  if (autograd::in_batch()) [[unlikely]] {
+    const autograd::RandomCall batch(OpId::multinomial, out);
+    if (batch.different()) batch.check_holds_different();
+    return multinomial_out(out, self, num_samples, replacement, generator);
+  }
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::multinomial, detail::AttrsOf(MultinomialAttrs{detail::owned(num_samples), detail::owned(replacement), detail::owned(generator)}));
   meaning::write_out(out, meaning::multinomial(self, num_samples, replacement, generator), "multinomial");
   return out;
@@ -765,13 +1187,22 @@ struct NativeDropoutBackward0 final : autograd::TapeNode {
   }
 };
 
+std::tuple<Tensor, Tensor> native_dropout_in_batch(const Tensor& input, double p, std::optional<bool> train) {
+  if (!train.value_or(true)) {
+    const autograd::BatchCall batch(OpId::native_dropout, input);
+    const detail::Above above;
+    return batch.wrap(facula::native_dropout(batch.front(0), p, train));
+  }
+  const autograd::RandomCall batch(OpId::native_dropout, input);
+  if (!batch.different() && batch.batched(0)) return autograd::batch_dropout(batch, p);
+  if (batch.different()) return batch.wrap(facula::native_dropout(batch.full(0), p, train));
+  batch.refuse_batched();
+  return facula::native_dropout(input, p, train);
+}
+
 std::tuple<Tensor, Tensor> native_dropout_tracked(uint8_t flags, const Tensor& input, double p, std::optional<bool> train) {
   if (flags == detail::kTracksBatch) {
-    const autograd::BatchCall batch(OpId::native_dropout, input);
-    {
-      const detail::Above above;
-      return batch.wrap(facula::native_dropout(batch.front(0), p, train));
-    }
+    return native_dropout_in_batch(input, p, train);
   }
   autograd::Call call(OpId::native_dropout, flags, input);
   auto node = call.node<NativeDropoutBackward0>();
@@ -794,6 +1225,7 @@ std::tuple<Tensor, Tensor> native_dropout_tracked(uint8_t flags, const Tensor& i
 
 std::tuple<Tensor, Tensor> native_dropout(const Tensor& input, double p, std::optional<bool> train) {
   if (const uint8_t flags = autograd::tracked(input)) [[unlikely]] return native_dropout_tracked(flags, input, p, train);
+  if (autograd::in_batch() && train.value_or(true)) [[unlikely]] return native_dropout_in_batch(input, p, train);
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::native_dropout, detail::AttrsOf(NativeDropoutAttrs{detail::owned(p), detail::owned(train)}));
   return meaning::native_dropout(input, p, train);
 }

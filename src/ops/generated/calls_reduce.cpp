@@ -26,8 +26,10 @@ struct SumBackward0 final : autograd::TapeNode {
 Tensor sum_tracked(uint8_t flags, const Tensor& self, std::optional<ScalarType> dtype) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::sum, self);
-    return autograd::unflat<Tensor>(autograd::batch_loop(
-        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::sum(t[0], dtype)); }));
+    {
+      const detail::Above above;
+      return batch.wrap(facula::sum(batch.rows(), IntArrayRef({1}), false, dtype));
+    }
   }
   autograd::Call call(OpId::sum, flags, self);
   auto node = call.node<SumBackward0>();
@@ -77,12 +79,10 @@ struct SumBackward1 final : autograd::TapeNode {
 Tensor sum_tracked(uint8_t flags, const Tensor& self, OptionalIntArrayRef dim, bool keepdim, std::optional<ScalarType> dtype) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::sum, self);
-    if (batch.rank() > 0) {
+    {
       const detail::Above above;
-      return batch.wrap(facula::sum(batch.front(0), batch.dims_or_all(dim), keepdim, dtype));
+      return batch.wrap(facula::sum((batch.rank() > 0 ? batch.front(0) : batch.rows()), batch.dims_or_all(dim), keepdim && batch.rank() > 0, dtype));
     }
-    return autograd::unflat<Tensor>(autograd::batch_loop(
-        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::sum(t[0], dim, keepdim, dtype)); }));
   }
   autograd::Call call(OpId::sum, flags, self);
   auto node = call.node<SumBackward1>();
@@ -132,8 +132,10 @@ struct MeanBackward0 final : autograd::TapeNode {
 Tensor mean_tracked(uint8_t flags, const Tensor& self, std::optional<ScalarType> dtype) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::mean, self);
-    return autograd::unflat<Tensor>(autograd::batch_loop(
-        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::mean(t[0], dtype)); }));
+    {
+      const detail::Above above;
+      return batch.wrap(facula::mean(batch.rows(), IntArrayRef({1}), false, dtype));
+    }
   }
   autograd::Call call(OpId::mean, flags, self);
   auto node = call.node<MeanBackward0>();
@@ -183,12 +185,10 @@ struct MeanBackward1 final : autograd::TapeNode {
 Tensor mean_tracked(uint8_t flags, const Tensor& self, OptionalIntArrayRef dim, bool keepdim, std::optional<ScalarType> dtype) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::mean, self);
-    if (batch.rank() > 0) {
+    {
       const detail::Above above;
-      return batch.wrap(facula::mean(batch.front(0), batch.dims_or_all(dim), keepdim, dtype));
+      return batch.wrap(facula::mean((batch.rank() > 0 ? batch.front(0) : batch.rows()), batch.dims_or_all(dim), keepdim && batch.rank() > 0, dtype));
     }
-    return autograd::unflat<Tensor>(autograd::batch_loop(
-        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::mean(t[0], dim, keepdim, dtype)); }));
   }
   autograd::Call call(OpId::mean, flags, self);
   auto node = call.node<MeanBackward1>();
@@ -243,8 +243,10 @@ struct ProdBackward0 final : autograd::TapeNode {
 Tensor prod_tracked(uint8_t flags, const Tensor& self, std::optional<ScalarType> dtype) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::prod, self);
-    return autograd::unflat<Tensor>(autograd::batch_loop(
-        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::prod(t[0], dtype)); }));
+    {
+      const detail::Above above;
+      return batch.wrap(facula::prod(batch.rows(), 1, false, dtype));
+    }
   }
   autograd::Call call(OpId::prod, flags, self);
   auto node = call.node<ProdBackward0>();
@@ -302,12 +304,10 @@ struct ProdBackward1 final : autograd::TapeNode {
 Tensor prod_tracked(uint8_t flags, const Tensor& self, int64_t dim, bool keepdim, std::optional<ScalarType> dtype) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::prod, self);
-    if (batch.rank() > 0) {
+    {
       const detail::Above above;
-      return batch.wrap(facula::prod(batch.front(0), batch.dim(dim), keepdim, dtype));
+      return batch.wrap(facula::prod((batch.rank() > 0 ? batch.front(0) : batch.rows()), batch.dim(dim), keepdim && batch.rank() > 0, dtype));
     }
-    return autograd::unflat<Tensor>(autograd::batch_loop(
-        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::prod(t[0], dim, keepdim, dtype)); }));
   }
   autograd::Call call(OpId::prod, flags, self);
   auto node = call.node<ProdBackward1>();
@@ -365,12 +365,10 @@ struct NansumBackward0 final : autograd::TapeNode {
 Tensor nansum_tracked(uint8_t flags, const Tensor& self, OptionalIntArrayRef dim, bool keepdim, std::optional<ScalarType> dtype) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::nansum, self);
-    if (batch.rank() > 0) {
+    {
       const detail::Above above;
-      return batch.wrap(facula::nansum(batch.front(0), batch.dims_or_all(dim), keepdim, dtype));
+      return batch.wrap(facula::nansum((batch.rank() > 0 ? batch.front(0) : batch.rows()), batch.dims_or_all(dim), keepdim && batch.rank() > 0, dtype));
     }
-    return autograd::unflat<Tensor>(autograd::batch_loop(
-        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::nansum(t[0], dim, keepdim, dtype)); }));
   }
   autograd::Call call(OpId::nansum, flags, self);
   auto node = call.node<NansumBackward0>();
@@ -425,6 +423,10 @@ struct NanmeanBackward0 final : autograd::TapeNode {
 Tensor nanmean_tracked(uint8_t flags, const Tensor& self, OptionalIntArrayRef dim, bool keepdim, std::optional<ScalarType> dtype) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::nanmean, self);
+    if (batch.rank() > 0) {
+      const detail::Above above;
+      return batch.wrap(facula::nanmean(batch.front(0), batch.dims_or_all(dim), keepdim, dtype));
+    }
     return autograd::unflat<Tensor>(autograd::batch_loop(
         batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::nanmean(t[0], dim, keepdim, dtype)); }));
   }
@@ -483,12 +485,10 @@ struct AmaxBackward0 final : autograd::TapeNode {
 Tensor amax_tracked(uint8_t flags, const Tensor& self, IntArrayRef dim, bool keepdim) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::amax, self);
-    if (batch.rank() > 0) {
+    {
       const detail::Above above;
-      return batch.wrap(facula::amax(batch.front(0), batch.dims_or_all(dim), keepdim));
+      return batch.wrap(facula::amax((batch.rank() > 0 ? batch.front(0) : batch.rows()), batch.dims_or_all(dim), keepdim && batch.rank() > 0));
     }
-    return autograd::unflat<Tensor>(autograd::batch_loop(
-        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::amax(t[0], dim, keepdim)); }));
   }
   autograd::Call call(OpId::amax, flags, self);
   auto node = call.node<AmaxBackward0>();
@@ -548,12 +548,10 @@ struct AminBackward0 final : autograd::TapeNode {
 Tensor amin_tracked(uint8_t flags, const Tensor& self, IntArrayRef dim, bool keepdim) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::amin, self);
-    if (batch.rank() > 0) {
+    {
       const detail::Above above;
-      return batch.wrap(facula::amin(batch.front(0), batch.dims_or_all(dim), keepdim));
+      return batch.wrap(facula::amin((batch.rank() > 0 ? batch.front(0) : batch.rows()), batch.dims_or_all(dim), keepdim && batch.rank() > 0));
     }
-    return autograd::unflat<Tensor>(autograd::batch_loop(
-        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::amin(t[0], dim, keepdim)); }));
   }
   autograd::Call call(OpId::amin, flags, self);
   auto node = call.node<AminBackward0>();
@@ -614,6 +612,10 @@ struct AminmaxBackward0 final : autograd::TapeNode {
 std::tuple<Tensor, Tensor> aminmax_tracked(uint8_t flags, const Tensor& self, std::optional<int64_t> dim, bool keepdim) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::aminmax, self);
+    if (batch.rank() > 0 || !dim) {
+      const detail::Above above;
+      return batch.wrap(dim ? facula::aminmax(batch.front(0), batch.dim(*dim), keepdim) : batch.kept(facula::aminmax(batch.rows(), 1, false), keepdim));
+    }
     return autograd::unflat<std::tuple<Tensor, Tensor>>(autograd::batch_loop(
         batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::aminmax(t[0], dim, keepdim)); }));
   }
@@ -676,8 +678,10 @@ struct MaxBackward0 final : autograd::TapeNode {
 Tensor max_tracked(uint8_t flags, const Tensor& self) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::max, self);
-    return autograd::unflat<Tensor>(autograd::batch_loop(
-        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::max(t[0])); }));
+    {
+      const detail::Above above;
+      return batch.wrap(facula::amax(batch.rows(), IntArrayRef({1})));
+    }
   }
   autograd::Call call(OpId::max, flags, self);
   auto node = call.node<MaxBackward0>();
@@ -804,8 +808,7 @@ struct MaxBackward2 final : autograd::TapeNode {
 Tensor max_tracked(uint8_t flags, const Tensor& self, const Tensor& other) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::max, self, other);
-    return autograd::unflat<Tensor>(autograd::batch_loop(
-        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::max(t[0], t[1])); }));
+    return autograd::batch_pointwise(batch, [&](autograd::BatchTensors t) { return facula::max(t[0], t[1]); });
   }
   autograd::Call call(OpId::max, flags, self, other);
   auto node = call.node<MaxBackward2>();
@@ -859,8 +862,10 @@ struct MinBackward0 final : autograd::TapeNode {
 Tensor min_tracked(uint8_t flags, const Tensor& self) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::min, self);
-    return autograd::unflat<Tensor>(autograd::batch_loop(
-        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::min(t[0])); }));
+    {
+      const detail::Above above;
+      return batch.wrap(facula::amin(batch.rows(), IntArrayRef({1})));
+    }
   }
   autograd::Call call(OpId::min, flags, self);
   auto node = call.node<MinBackward0>();
@@ -987,8 +992,7 @@ struct MinBackward2 final : autograd::TapeNode {
 Tensor min_tracked(uint8_t flags, const Tensor& self, const Tensor& other) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::min, self, other);
-    return autograd::unflat<Tensor>(autograd::batch_loop(
-        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::min(t[0], t[1])); }));
+    return autograd::batch_pointwise(batch, [&](autograd::BatchTensors t) { return facula::min(t[0], t[1]); });
   }
   autograd::Call call(OpId::min, flags, self, other);
   auto node = call.node<MinBackward2>();
@@ -1028,6 +1032,10 @@ namespace {
 Tensor argmax_tracked(uint8_t flags, const Tensor& self, std::optional<int64_t> dim, bool keepdim) {
   if (flags & detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::argmax, self);
+    if (batch.rank() > 0 || !dim) {
+      const detail::Above above;
+      return batch.wrap(dim ? facula::argmax(batch.front(0), batch.dim(*dim), keepdim) : batch.kept(facula::argmax(batch.rows(), 1, false), keepdim));
+    }
     return autograd::unflat<Tensor>(autograd::batch_loop(
         batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::argmax(t[0], dim, keepdim)); }));
   }
@@ -1044,6 +1052,7 @@ Tensor argmax(const Tensor& self, std::optional<int64_t> dim, bool keepdim) {
 }
 
 Tensor& argmax_out(Tensor& out, const Tensor& self, std::optional<int64_t> dim, bool keepdim) {
+  if (const uint8_t flags = autograd::tracked(out, self)) [[unlikely]] autograd::Call(OpId::argmax, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::argmax, detail::AttrsOf(ArgmaxAttrs{detail::owned(dim), detail::owned(keepdim)}));
   meaning::argmax(self, dim, keepdim, Out::given(out));
   return out;
@@ -1058,6 +1067,10 @@ namespace {
 Tensor argmin_tracked(uint8_t flags, const Tensor& self, std::optional<int64_t> dim, bool keepdim) {
   if (flags & detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::argmin, self);
+    if (batch.rank() > 0 || !dim) {
+      const detail::Above above;
+      return batch.wrap(dim ? facula::argmin(batch.front(0), batch.dim(*dim), keepdim) : batch.kept(facula::argmin(batch.rows(), 1, false), keepdim));
+    }
     return autograd::unflat<Tensor>(autograd::batch_loop(
         batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::argmin(t[0], dim, keepdim)); }));
   }
@@ -1074,6 +1087,7 @@ Tensor argmin(const Tensor& self, std::optional<int64_t> dim, bool keepdim) {
 }
 
 Tensor& argmin_out(Tensor& out, const Tensor& self, std::optional<int64_t> dim, bool keepdim) {
+  if (const uint8_t flags = autograd::tracked(out, self)) [[unlikely]] autograd::Call(OpId::argmin, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::argmin, detail::AttrsOf(ArgminAttrs{detail::owned(dim), detail::owned(keepdim)}));
   meaning::argmin(self, dim, keepdim, Out::given(out));
   return out;
@@ -1088,8 +1102,10 @@ namespace {
 Tensor any_tracked(uint8_t flags, const Tensor& self) {
   if (flags & detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::any, self);
-    return autograd::unflat<Tensor>(autograd::batch_loop(
-        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::any(t[0])); }));
+    {
+      const detail::Above above;
+      return batch.wrap(facula::any(batch.rows(), 1));
+    }
   }
   const detail::Below below;
   return facula::any(self);
@@ -1104,6 +1120,7 @@ Tensor any(const Tensor& self) {
 }
 
 Tensor& any_out(Tensor& out, const Tensor& self) {
+  if (const uint8_t flags = autograd::tracked(out, self)) [[unlikely]] autograd::Call(OpId::any, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::any);
   meaning::any(self, Out::given(out));
   return out;
@@ -1118,12 +1135,10 @@ namespace {
 Tensor any_tracked(uint8_t flags, const Tensor& self, int64_t dim, bool keepdim) {
   if (flags & detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::any, self);
-    if (batch.rank() > 0) {
+    {
       const detail::Above above;
-      return batch.wrap(facula::any(batch.front(0), batch.dim(dim), keepdim));
+      return batch.wrap(facula::any((batch.rank() > 0 ? batch.front(0) : batch.rows()), batch.dim(dim), keepdim && batch.rank() > 0));
     }
-    return autograd::unflat<Tensor>(autograd::batch_loop(
-        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::any(t[0], dim, keepdim)); }));
   }
   const detail::Below below;
   return facula::any(self, dim, keepdim);
@@ -1138,6 +1153,7 @@ Tensor any(const Tensor& self, int64_t dim, bool keepdim) {
 }
 
 Tensor& any_out(Tensor& out, const Tensor& self, int64_t dim, bool keepdim) {
+  if (const uint8_t flags = autograd::tracked(out, self)) [[unlikely]] autograd::Call(OpId::any, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::any, detail::AttrsOf(AnyAttrs2{detail::owned(dim), detail::owned(keepdim)}));
   meaning::any(self, dim, keepdim, Out::given(out));
   return out;
@@ -1152,8 +1168,10 @@ namespace {
 Tensor all_tracked(uint8_t flags, const Tensor& self) {
   if (flags & detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::all, self);
-    return autograd::unflat<Tensor>(autograd::batch_loop(
-        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::all(t[0])); }));
+    {
+      const detail::Above above;
+      return batch.wrap(facula::all(batch.rows(), 1));
+    }
   }
   const detail::Below below;
   return facula::all(self);
@@ -1168,6 +1186,7 @@ Tensor all(const Tensor& self) {
 }
 
 Tensor& all_out(Tensor& out, const Tensor& self) {
+  if (const uint8_t flags = autograd::tracked(out, self)) [[unlikely]] autograd::Call(OpId::all, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::all);
   meaning::all(self, Out::given(out));
   return out;
@@ -1182,12 +1201,10 @@ namespace {
 Tensor all_tracked(uint8_t flags, const Tensor& self, int64_t dim, bool keepdim) {
   if (flags & detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::all, self);
-    if (batch.rank() > 0) {
+    {
       const detail::Above above;
-      return batch.wrap(facula::all(batch.front(0), batch.dim(dim), keepdim));
+      return batch.wrap(facula::all((batch.rank() > 0 ? batch.front(0) : batch.rows()), batch.dim(dim), keepdim && batch.rank() > 0));
     }
-    return autograd::unflat<Tensor>(autograd::batch_loop(
-        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::all(t[0], dim, keepdim)); }));
   }
   const detail::Below below;
   return facula::all(self, dim, keepdim);
@@ -1202,6 +1219,7 @@ Tensor all(const Tensor& self, int64_t dim, bool keepdim) {
 }
 
 Tensor& all_out(Tensor& out, const Tensor& self, int64_t dim, bool keepdim) {
+  if (const uint8_t flags = autograd::tracked(out, self)) [[unlikely]] autograd::Call(OpId::all, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::all, detail::AttrsOf(AllAttrs2{detail::owned(dim), detail::owned(keepdim)}));
   meaning::all(self, dim, keepdim, Out::given(out));
   return out;
@@ -1231,8 +1249,10 @@ struct StdBackward0 final : autograd::TapeNode {
 Tensor std_tracked(uint8_t flags, const Tensor& self, bool unbiased) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::std, self);
-    return autograd::unflat<Tensor>(autograd::batch_loop(
-        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::std(t[0], unbiased)); }));
+    {
+      const detail::Above above;
+      return batch.wrap(facula::std(batch.rows(), IntArrayRef({1}), unbiased, false));
+    }
   }
   autograd::Call call(OpId::std, flags, self);
   auto node = call.node<StdBackward0>();
@@ -1292,12 +1312,10 @@ struct StdBackward1 final : autograd::TapeNode {
 Tensor std_tracked(uint8_t flags, const Tensor& self, OptionalIntArrayRef dim, bool unbiased, bool keepdim) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::std, self);
-    if (batch.rank() > 0) {
+    {
       const detail::Above above;
-      return batch.wrap(facula::std(batch.front(0), batch.dims_or_all(dim), unbiased, keepdim));
+      return batch.wrap(facula::std((batch.rank() > 0 ? batch.front(0) : batch.rows()), batch.dims_or_all(dim), unbiased, keepdim && batch.rank() > 0));
     }
-    return autograd::unflat<Tensor>(autograd::batch_loop(
-        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::std(t[0], dim, unbiased, keepdim)); }));
   }
   autograd::Call call(OpId::std, flags, self);
   auto node = call.node<StdBackward1>();
@@ -1359,12 +1377,10 @@ struct StdBackward2 final : autograd::TapeNode {
 Tensor std_tracked(uint8_t flags, const Tensor& self, OptionalIntArrayRef dim, const std::optional<Scalar>& correction, bool keepdim) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::std, self);
-    if (batch.rank() > 0) {
+    {
       const detail::Above above;
-      return batch.wrap(facula::std(batch.front(0), batch.dims_or_all(dim), correction, keepdim));
+      return batch.wrap(facula::std((batch.rank() > 0 ? batch.front(0) : batch.rows()), batch.dims_or_all(dim), correction, keepdim && batch.rank() > 0));
     }
-    return autograd::unflat<Tensor>(autograd::batch_loop(
-        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::std(t[0], dim, correction, keepdim)); }));
   }
   autograd::Call call(OpId::std, flags, self);
   auto node = call.node<StdBackward2>();
@@ -1422,8 +1438,10 @@ struct VarBackward0 final : autograd::TapeNode {
 Tensor var_tracked(uint8_t flags, const Tensor& self, bool unbiased) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::var, self);
-    return autograd::unflat<Tensor>(autograd::batch_loop(
-        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::var(t[0], unbiased)); }));
+    {
+      const detail::Above above;
+      return batch.wrap(facula::var(batch.rows(), IntArrayRef({1}), unbiased, false));
+    }
   }
   autograd::Call call(OpId::var, flags, self);
   auto node = call.node<VarBackward0>();
@@ -1478,12 +1496,10 @@ struct VarBackward1 final : autograd::TapeNode {
 Tensor var_tracked(uint8_t flags, const Tensor& self, OptionalIntArrayRef dim, bool unbiased, bool keepdim) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::var, self);
-    if (batch.rank() > 0) {
+    {
       const detail::Above above;
-      return batch.wrap(facula::var(batch.front(0), batch.dims_or_all(dim), unbiased, keepdim));
+      return batch.wrap(facula::var((batch.rank() > 0 ? batch.front(0) : batch.rows()), batch.dims_or_all(dim), unbiased, keepdim && batch.rank() > 0));
     }
-    return autograd::unflat<Tensor>(autograd::batch_loop(
-        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::var(t[0], dim, unbiased, keepdim)); }));
   }
   autograd::Call call(OpId::var, flags, self);
   auto node = call.node<VarBackward1>();
@@ -1540,12 +1556,10 @@ struct VarBackward2 final : autograd::TapeNode {
 Tensor var_tracked(uint8_t flags, const Tensor& self, OptionalIntArrayRef dim, const std::optional<Scalar>& correction, bool keepdim) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::var, self);
-    if (batch.rank() > 0) {
+    {
       const detail::Above above;
-      return batch.wrap(facula::var(batch.front(0), batch.dims_or_all(dim), correction, keepdim));
+      return batch.wrap(facula::var((batch.rank() > 0 ? batch.front(0) : batch.rows()), batch.dims_or_all(dim), correction, keepdim && batch.rank() > 0));
     }
-    return autograd::unflat<Tensor>(autograd::batch_loop(
-        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::var(t[0], dim, correction, keepdim)); }));
   }
   autograd::Call call(OpId::var, flags, self);
   auto node = call.node<VarBackward2>();
@@ -1601,8 +1615,10 @@ struct StdMeanBackward0 final : autograd::TapeNode {
 std::tuple<Tensor, Tensor> std_mean_tracked(uint8_t flags, const Tensor& self, bool unbiased) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::std_mean, self);
-    return autograd::unflat<std::tuple<Tensor, Tensor>>(autograd::batch_loop(
-        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::std_mean(t[0], unbiased)); }));
+    {
+      const detail::Above above;
+      return batch.wrap(facula::std_mean(batch.rows(), IntArrayRef({1}), unbiased, false));
+    }
   }
   autograd::Call call(OpId::std_mean, flags, self);
   auto node = call.node<StdMeanBackward0>();
@@ -1756,8 +1772,10 @@ struct VarMeanBackward0 final : autograd::TapeNode {
 std::tuple<Tensor, Tensor> var_mean_tracked(uint8_t flags, const Tensor& self, bool unbiased) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::var_mean, self);
-    return autograd::unflat<std::tuple<Tensor, Tensor>>(autograd::batch_loop(
-        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::var_mean(t[0], unbiased)); }));
+    {
+      const detail::Above above;
+      return batch.wrap(facula::var_mean(batch.rows(), IntArrayRef({1}), unbiased, false));
+    }
   }
   autograd::Call call(OpId::var_mean, flags, self);
   auto node = call.node<VarMeanBackward0>();
@@ -1901,8 +1919,10 @@ struct NormBackward0 final : autograd::TapeNode {
 Tensor norm_tracked(uint8_t flags, const Tensor& self, const Scalar& p) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::norm, self);
-    return autograd::unflat<Tensor>(autograd::batch_loop(
-        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::norm(t[0], p)); }));
+    {
+      const detail::Above above;
+      return batch.wrap(facula::norm(batch.rows(), p, IntArrayRef({1}), false));
+    }
   }
   autograd::Call call(OpId::norm, flags, self);
   auto node = call.node<NormBackward0>();
@@ -1960,8 +1980,10 @@ struct NormBackward1 final : autograd::TapeNode {
 Tensor norm_tracked(uint8_t flags, const Tensor& self, const std::optional<Scalar>& p, ScalarType dtype) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::norm, self);
-    return autograd::unflat<Tensor>(autograd::batch_loop(
-        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::norm(t[0], p, dtype)); }));
+    {
+      const detail::Above above;
+      return batch.wrap(facula::norm(batch.rows(), p, IntArrayRef({1}), false, dtype));
+    }
   }
   autograd::Call call(OpId::norm, flags, self);
   auto node = call.node<NormBackward1>();
@@ -2021,12 +2043,10 @@ struct NormBackward2 final : autograd::TapeNode {
 Tensor norm_tracked(uint8_t flags, const Tensor& self, const std::optional<Scalar>& p, IntArrayRef dim, bool keepdim) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::norm, self);
-    if (batch.rank() > 0) {
+    {
       const detail::Above above;
-      return batch.wrap(facula::norm(batch.front(0), p, batch.dims_or_all(dim), keepdim));
+      return batch.wrap(facula::norm((batch.rank() > 0 ? batch.front(0) : batch.rows()), p, batch.dims_or_all(dim), keepdim && batch.rank() > 0));
     }
-    return autograd::unflat<Tensor>(autograd::batch_loop(
-        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::norm(t[0], p, dim, keepdim)); }));
   }
   autograd::Call call(OpId::norm, flags, self);
   auto node = call.node<NormBackward2>();
@@ -2088,12 +2108,10 @@ struct NormBackward3 final : autograd::TapeNode {
 Tensor norm_tracked(uint8_t flags, const Tensor& self, const std::optional<Scalar>& p, IntArrayRef dim, bool keepdim, ScalarType dtype) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::norm, self);
-    if (batch.rank() > 0) {
+    {
       const detail::Above above;
-      return batch.wrap(facula::norm(batch.front(0), p, batch.dims_or_all(dim), keepdim, dtype));
+      return batch.wrap(facula::norm((batch.rank() > 0 ? batch.front(0) : batch.rows()), p, batch.dims_or_all(dim), keepdim && batch.rank() > 0, dtype));
     }
-    return autograd::unflat<Tensor>(autograd::batch_loop(
-        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::norm(t[0], p, dim, keepdim, dtype)); }));
   }
   autograd::Call call(OpId::norm, flags, self);
   auto node = call.node<NormBackward3>();
@@ -2154,12 +2172,10 @@ struct LogsumexpBackward0 final : autograd::TapeNode {
 Tensor logsumexp_tracked(uint8_t flags, const Tensor& self, IntArrayRef dim, bool keepdim) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::logsumexp, self);
-    if (batch.rank() > 0) {
+    {
       const detail::Above above;
-      return batch.wrap(facula::logsumexp(batch.front(0), batch.dims_or_all(dim), keepdim));
+      return batch.wrap(facula::logsumexp((batch.rank() > 0 ? batch.front(0) : batch.rows()), batch.dims_or_all(dim), keepdim && batch.rank() > 0));
     }
-    return autograd::unflat<Tensor>(autograd::batch_loop(
-        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::logsumexp(t[0], dim, keepdim)); }));
   }
   autograd::Call call(OpId::logsumexp, flags, self);
   auto node = call.node<LogsumexpBackward0>();
@@ -2325,6 +2341,10 @@ namespace {
 Tensor count_nonzero_tracked(uint8_t flags, const Tensor& self, std::optional<int64_t> dim) {
   if (flags & detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::count_nonzero, self);
+    if (batch.rank() > 0 || !dim) {
+      const detail::Above above;
+      return batch.wrap(dim ? facula::count_nonzero(batch.front(0), std::optional<int64_t>(batch.dim(*dim))) : facula::count_nonzero(batch.rows(), std::optional<int64_t>(1)));
+    }
     return autograd::unflat<Tensor>(autograd::batch_loop(
         batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::count_nonzero(t[0], dim)); }));
   }
@@ -2349,12 +2369,10 @@ namespace {
 Tensor count_nonzero_tracked(uint8_t flags, const Tensor& self, IntArrayRef dim) {
   if (flags & detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::count_nonzero, self);
-    if (batch.rank() > 0) {
+    {
       const detail::Above above;
-      return batch.wrap(facula::count_nonzero(batch.front(0), batch.dims_or_all(dim)));
+      return batch.wrap(facula::count_nonzero((batch.rank() > 0 ? batch.front(0) : batch.rows()), batch.dims_or_all(dim)));
     }
-    return autograd::unflat<Tensor>(autograd::batch_loop(
-        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::count_nonzero(t[0], dim)); }));
   }
   const detail::Below below;
   return facula::count_nonzero(self, dim);

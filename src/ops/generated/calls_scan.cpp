@@ -49,8 +49,8 @@ Tensor cumsum_tracked(uint8_t flags, const Tensor& self, int64_t dim, std::optio
 Tensor& cumsum__tracked(uint8_t flags, Tensor& self, int64_t dim, std::optional<ScalarType> dtype) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::cumsum, self);
-    autograd::batch_loop_inplace(batch, [&](autograd::BatchTensors t) { facula::cumsum_(const_cast<Tensor&>(t[0]), dim, dtype); });
-    return self;
+    batch.check_self_batched();
+    return self.copy_(facula::cumsum(self, dim, dtype));
   }
   autograd::Call call(OpId::cumsum, flags, self);
   call.check_inplace(self);
@@ -144,8 +144,8 @@ Tensor cumprod_tracked(uint8_t flags, const Tensor& self, int64_t dim, std::opti
 Tensor& cumprod__tracked(uint8_t flags, Tensor& self, int64_t dim, std::optional<ScalarType> dtype) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::cumprod, self);
-    autograd::batch_loop_inplace(batch, [&](autograd::BatchTensors t) { facula::cumprod_(const_cast<Tensor&>(t[0]), dim, dtype); });
-    return self;
+    batch.check_self_batched();
+    return self.copy_(facula::cumprod(self, dim, dtype));
   }
   autograd::Call call(OpId::cumprod, flags, self);
   call.check_inplace(self);

@@ -28,7 +28,7 @@ Tensor view_tracked(uint8_t flags, const Tensor& self, IntArrayRef size) {
     const autograd::BatchCall batch(OpId::view, self);
     {
       const detail::Above above;
-      return batch.wrap(batch.front(0).view(batch.sizes(size)));
+      return batch.wrap(batch.front(0).view(batch.view_sizes(size)));
     }
   }
   autograd::Call call(OpId::view, flags, self);
@@ -67,10 +67,12 @@ struct ViewBackward1 final : autograd::TapeNode {
 Tensor view_tracked(uint8_t flags, const Tensor& self, ScalarType dtype) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::view, self);
-    {
+    if (batch.rank() > 0) {
       const detail::Above above;
       return batch.wrap(batch.front(0).view(dtype));
     }
+    return autograd::unflat<Tensor>(autograd::batch_loop(
+        batch, [&](autograd::BatchTensors t) { return autograd::flat(t[0].view(dtype)); }));
   }
   autograd::Call call(OpId::view, flags, self);
   auto node = call.node<ViewBackward1>();
@@ -110,7 +112,7 @@ Tensor reshape_tracked(uint8_t flags, const Tensor& self, IntArrayRef shape) {
     const autograd::BatchCall batch(OpId::reshape, self);
     {
       const detail::Above above;
-      return batch.wrap(facula::reshape(batch.front(0), batch.sizes(shape)));
+      return batch.wrap(facula::reshape(batch.front(0), batch.view_sizes(shape)));
     }
   }
   autograd::Call call(OpId::reshape, flags, self);
@@ -151,10 +153,12 @@ struct ExpandBackward0 final : autograd::TapeNode {
 Tensor expand_tracked(uint8_t flags, const Tensor& self, IntArrayRef size, bool implicit) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::expand, self);
-    {
+    if (batch.can_expand(size)) {
       const detail::Above above;
       return batch.wrap(batch.front_of_rank(0, static_cast<int64_t>(size.size())).expand(batch.sizes(size), implicit));
     }
+    return autograd::unflat<Tensor>(autograd::batch_loop(
+        batch, [&](autograd::BatchTensors t) { return autograd::flat(t[0].expand(size, implicit)); }));
   }
   autograd::Call call(OpId::expand, flags, self);
   auto node = call.node<ExpandBackward0>();
@@ -269,7 +273,14 @@ Tensor transpose_tracked(uint8_t flags, const Tensor& self, int64_t dim0, int64_
 
 Tensor& transpose__tracked(uint8_t flags, Tensor& self, int64_t dim0, int64_t dim1) {
   if (flags == detail::kTracksBatch) {
-    autograd::refuse_batch(OpId::transpose, "changed geometry");
+    const autograd::BatchCall batch(OpId::transpose, self);
+    if (batch.rank() > 0) {
+      const detail::Above above;
+      batch.become(facula::transpose(batch.front(0), batch.dim(dim0), batch.dim(dim1)));
+      return self;
+    }
+    autograd::batch_loop(batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::transpose(t[0], dim0, dim1)); });
+    return self;
   }
   autograd::Call call(OpId::transpose, flags, self);
   call.check_inplace(self);
@@ -324,7 +335,7 @@ Tensor t_tracked(uint8_t flags, const Tensor& self) {
     const autograd::BatchCall batch(OpId::t, self);
     if (batch.rank() < 3) {
       const detail::Above above;
-      return batch.wrap(batch.rank() < 2 ? batch.front(0) : facula::transpose(batch.front(0), 1, 2));
+      return batch.wrap(batch.rank() < 2 ? batch.front(0).alias() : facula::transpose(batch.front(0), 1, 2));
     }
     return autograd::unflat<Tensor>(autograd::batch_loop(
         batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::t(t[0])); }));
@@ -341,7 +352,14 @@ Tensor t_tracked(uint8_t flags, const Tensor& self) {
 
 Tensor& t__tracked(uint8_t flags, Tensor& self) {
   if (flags == detail::kTracksBatch) {
-    autograd::refuse_batch(OpId::t, "changed geometry");
+    const autograd::BatchCall batch(OpId::t, self);
+    if (batch.rank() < 3) {
+      const detail::Above above;
+      batch.become(batch.rank() < 2 ? batch.front(0).alias() : facula::transpose(batch.front(0), 1, 2));
+      return self;
+    }
+    autograd::batch_loop(batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::t(t[0])); });
+    return self;
   }
   autograd::Call call(OpId::t, flags, self);
   call.check_inplace(self);
@@ -421,12 +439,10 @@ struct SqueezeBackward0 final : autograd::TapeNode {
 Tensor squeeze_tracked(uint8_t flags, const Tensor& self) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::squeeze, self);
-    if (batch.rank() > 0) {
+    {
       const detail::Above above;
       return batch.wrap(batch.front(0).squeeze(batch.ones()));
     }
-    return autograd::unflat<Tensor>(autograd::batch_loop(
-        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::squeeze(t[0])); }));
   }
   autograd::Call call(OpId::squeeze, flags, self);
   auto node = call.node<SqueezeBackward0>();
@@ -443,7 +459,12 @@ Tensor squeeze_tracked(uint8_t flags, const Tensor& self) {
 
 Tensor& squeeze__tracked(uint8_t flags, Tensor& self) {
   if (flags == detail::kTracksBatch) {
-    autograd::refuse_batch(OpId::squeeze, "changed geometry");
+    const autograd::BatchCall batch(OpId::squeeze, self);
+    {
+      const detail::Above above;
+      batch.become(batch.front(0).squeeze(batch.ones()));
+      return self;
+    }
   }
   autograd::Call call(OpId::squeeze, flags, self);
   call.check_inplace(self);
@@ -518,7 +539,14 @@ Tensor squeeze_tracked(uint8_t flags, const Tensor& self, int64_t dim) {
 
 Tensor& squeeze__tracked(uint8_t flags, Tensor& self, int64_t dim) {
   if (flags == detail::kTracksBatch) {
-    autograd::refuse_batch(OpId::squeeze, "changed geometry");
+    const autograd::BatchCall batch(OpId::squeeze, self);
+    if (batch.rank() > 0) {
+      const detail::Above above;
+      batch.become(facula::squeeze(batch.front(0), batch.dim(dim)));
+      return self;
+    }
+    autograd::batch_loop(batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::squeeze(t[0], dim)); });
+    return self;
   }
   autograd::Call call(OpId::squeeze, flags, self);
   call.check_inplace(self);
@@ -593,7 +621,14 @@ Tensor squeeze_tracked(uint8_t flags, const Tensor& self, IntArrayRef dim) {
 
 Tensor& squeeze__tracked(uint8_t flags, Tensor& self, IntArrayRef dim) {
   if (flags == detail::kTracksBatch) {
-    autograd::refuse_batch(OpId::squeeze, "changed geometry");
+    const autograd::BatchCall batch(OpId::squeeze, self);
+    if (batch.rank() > 0) {
+      const detail::Above above;
+      batch.become(facula::squeeze(batch.front(0), batch.dims(dim)));
+      return self;
+    }
+    autograd::batch_loop(batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::squeeze(t[0], dim)); });
+    return self;
   }
   autograd::Call call(OpId::squeeze, flags, self);
   call.check_inplace(self);
@@ -666,7 +701,12 @@ Tensor unsqueeze_tracked(uint8_t flags, const Tensor& self, int64_t dim) {
 
 Tensor& unsqueeze__tracked(uint8_t flags, Tensor& self, int64_t dim) {
   if (flags == detail::kTracksBatch) {
-    autograd::refuse_batch(OpId::unsqueeze, "changed geometry");
+    const autograd::BatchCall batch(OpId::unsqueeze, self);
+    {
+      const detail::Above above;
+      batch.become(facula::unsqueeze(batch.front(0), batch.new_dim(dim)));
+      return self;
+    }
   }
   autograd::Call call(OpId::unsqueeze, flags, self);
   call.check_inplace(self);
@@ -999,7 +1039,12 @@ Tensor as_strided_tracked(uint8_t flags, const Tensor& self, IntArrayRef size, I
 
 Tensor& as_strided__tracked(uint8_t flags, Tensor& self, IntArrayRef size, IntArrayRef stride, std::optional<int64_t> storage_offset) {
   if (flags == detail::kTracksBatch) {
-    autograd::refuse_batch(OpId::as_strided, "changed geometry");
+    const autograd::BatchCall batch(OpId::as_strided, self);
+    {
+      const detail::Above above;
+      batch.become(facula::as_strided(batch.front(0), batch.sizes(size), batch.strides(stride), storage_offset));
+      return self;
+    }
   }
   autograd::Call call(OpId::as_strided, flags, self);
   call.check_inplace(self);
@@ -1132,10 +1177,12 @@ struct ViewAsComplexBackward0 final : autograd::TapeNode {
 Tensor view_as_complex_tracked(uint8_t flags, const Tensor& self) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::view_as_complex, self);
-    {
+    if (batch.rank() > 0) {
       const detail::Above above;
       return batch.wrap(facula::view_as_complex(batch.front(0)));
     }
+    return autograd::unflat<Tensor>(autograd::batch_loop(
+        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::view_as_complex(t[0])); }));
   }
   autograd::Call call(OpId::view_as_complex, flags, self);
   auto node = call.node<ViewAsComplexBackward0>();
@@ -1372,10 +1419,12 @@ struct CloneBackward0 final : autograd::TapeNode {
 Tensor clone_tracked(uint8_t flags, const Tensor& self, std::optional<MemoryFormat> memory_format) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::clone, self);
-    {
+    if (autograd::plain_format(memory_format)) {
       const detail::Above above;
       return batch.wrap(facula::clone(batch.front(0), memory_format));
     }
+    return autograd::unflat<Tensor>(autograd::batch_loop(
+        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::clone(t[0], memory_format)); }));
   }
   autograd::Call call(OpId::clone, flags, self);
   auto node = call.node<CloneBackward0>();
@@ -1483,6 +1532,10 @@ struct ToCopyBackward0 final : autograd::TapeNode {
 Tensor _to_copy_tracked(uint8_t flags, const Tensor& self, const TensorOptions& options, bool non_blocking, std::optional<MemoryFormat> memory_format) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::_to_copy, self);
+    if (autograd::plain_format(memory_format)) {
+      const detail::Above above;
+      return batch.wrap(facula::_to_copy(batch.front(0), options, non_blocking, memory_format));
+    }
     return autograd::unflat<Tensor>(autograd::batch_loop(
         batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::_to_copy(t[0], options, non_blocking, memory_format)); }));
   }
@@ -1520,6 +1573,10 @@ struct CatBackward0 final : autograd::TapeNode {
 Tensor cat_tracked(uint8_t flags, TensorList tensors, int64_t dim) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::cat, tensors);
+    if (batch.same_rank()) {
+      const detail::Above above;
+      return batch.wrap(facula::cat(batch.all_full(), batch.dim(dim)));
+    }
     return autograd::unflat<Tensor>(autograd::batch_loop(
         batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::cat(TensorList(t.data() + 0, tensors.size()), dim)); }));
   }
@@ -1567,8 +1624,10 @@ struct StackBackward0 final : autograd::TapeNode {
 Tensor stack_tracked(uint8_t flags, TensorList tensors, int64_t dim) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::stack, tensors);
-    return autograd::unflat<Tensor>(autograd::batch_loop(
-        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::stack(TensorList(t.data() + 0, tensors.size()), dim)); }));
+    {
+      const detail::Above above;
+      return batch.wrap(facula::stack(batch.all_full(), batch.new_dim(dim)));
+    }
   }
   autograd::Call call(OpId::stack, flags, tensors);
   auto node = call.node<StackBackward0>();
@@ -1650,6 +1709,10 @@ struct PadBackward0 final : autograd::TapeNode {
 Tensor pad_tracked(uint8_t flags, const Tensor& self, IntArrayRef pad, std::string_view mode, std::optional<double> value) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::pad, self);
+    if (mode == "constant" && static_cast<int64_t>(pad.size()) <= 2 * batch.rank()) {
+      const detail::Above above;
+      return batch.wrap(facula::pad(batch.front(0), pad, mode, value));
+    }
     return autograd::unflat<Tensor>(autograd::batch_loop(
         batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::pad(t[0], pad, mode, value)); }));
   }
@@ -1690,6 +1753,10 @@ struct ConstantPadNdBackward0 final : autograd::TapeNode {
 Tensor constant_pad_nd_tracked(uint8_t flags, const Tensor& self, IntArrayRef pad, const Scalar& value) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::constant_pad_nd, self);
+    if (static_cast<int64_t>(pad.size()) <= 2 * batch.rank()) {
+      const detail::Above above;
+      return batch.wrap(facula::constant_pad_nd(batch.front(0), pad, value));
+    }
     return autograd::unflat<Tensor>(autograd::batch_loop(
         batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::constant_pad_nd(t[0], pad, value)); }));
   }
@@ -1793,6 +1860,10 @@ struct RollBackward0 final : autograd::TapeNode {
 Tensor roll_tracked(uint8_t flags, const Tensor& self, IntArrayRef shifts, IntArrayRef dims) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::roll, self);
+    if (shifts.size() == (dims.empty() ? 1 : dims.size()) && batch.rank() > 0) {
+      const detail::Above above;
+      return batch.wrap(dims.empty() ? facula::roll(batch.rows(), shifts, IntArrayRef({1})).reshape(batch.sizes(self.sizes())) : facula::roll(batch.front(0), shifts, batch.dims(dims)));
+    }
     return autograd::unflat<Tensor>(autograd::batch_loop(
         batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::roll(t[0], shifts, dims)); }));
   }
@@ -1846,6 +1917,10 @@ struct RepeatBackward0 final : autograd::TapeNode {
 Tensor repeat_tracked(uint8_t flags, const Tensor& self, IntArrayRef repeats) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::repeat, self);
+    if (static_cast<int64_t>(repeats.size()) >= batch.rank()) {
+      const detail::Above above;
+      return batch.wrap(batch.front_of_rank(0, static_cast<int64_t>(repeats.size())).repeat(batch.with_front(1, repeats)));
+    }
     return autograd::unflat<Tensor>(autograd::batch_loop(
         batch, [&](autograd::BatchTensors t) { return autograd::flat(t[0].repeat(repeats)); }));
   }
@@ -1911,6 +1986,10 @@ struct RepeatInterleaveBackward1 final : autograd::TapeNode {
 Tensor repeat_interleave_tracked(uint8_t flags, const Tensor& self, const Tensor& repeats, std::optional<int64_t> dim, std::optional<int64_t> output_size) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::repeat_interleave, self, repeats);
+    if (!batch.batched(1)) {
+      const detail::Above above;
+      return batch.wrap(dim ? facula::repeat_interleave(batch.front(0), repeats, batch.dim(*dim), output_size) : facula::repeat_interleave(batch.rows(), repeats, 1, output_size));
+    }
     return autograd::unflat<Tensor>(autograd::batch_loop(
         batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::repeat_interleave(t[0], t[1], dim, output_size)); }));
   }
@@ -1957,6 +2036,10 @@ struct RepeatInterleaveBackward2 final : autograd::TapeNode {
 Tensor repeat_interleave_tracked(uint8_t flags, const Tensor& self, int64_t repeats, std::optional<int64_t> dim, std::optional<int64_t> output_size) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::repeat_interleave, self);
+    if (batch.rank() > 0 || !dim) {
+      const detail::Above above;
+      return batch.wrap(dim ? facula::repeat_interleave(batch.front(0), repeats, batch.dim(*dim), output_size) : facula::repeat_interleave(batch.rows(), repeats, 1, output_size));
+    }
     return autograd::unflat<Tensor>(autograd::batch_loop(
         batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::repeat_interleave(t[0], repeats, dim, output_size)); }));
   }
@@ -2033,8 +2116,8 @@ Tensor tril_tracked(uint8_t flags, const Tensor& self, int64_t diagonal) {
 Tensor& tril__tracked(uint8_t flags, Tensor& self, int64_t diagonal) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::tril, self);
-    autograd::batch_loop_inplace(batch, [&](autograd::BatchTensors t) { facula::tril_(const_cast<Tensor&>(t[0]), diagonal); });
-    return self;
+    batch.check_self_batched();
+    return self.copy_(facula::tril(self, diagonal));
   }
   autograd::Call call(OpId::tril, flags, self);
   call.check_inplace(self);
@@ -2118,8 +2201,8 @@ Tensor triu_tracked(uint8_t flags, const Tensor& self, int64_t diagonal) {
 Tensor& triu__tracked(uint8_t flags, Tensor& self, int64_t diagonal) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::triu, self);
-    autograd::batch_loop_inplace(batch, [&](autograd::BatchTensors t) { facula::triu_(const_cast<Tensor&>(t[0]), diagonal); });
-    return self;
+    batch.check_self_batched();
+    return self.copy_(facula::triu(self, diagonal));
   }
   autograd::Call call(OpId::triu, flags, self);
   call.check_inplace(self);
@@ -2198,6 +2281,10 @@ struct DiagEmbedBackward0 final : autograd::TapeNode {
 Tensor diag_embed_tracked(uint8_t flags, const Tensor& self, int64_t offset, int64_t dim1, int64_t dim2) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::diag_embed, self);
+    if (batch.rank() > 0) {
+      const detail::Above above;
+      return batch.wrap(facula::diag_embed(batch.front(0), offset, batch.new_dim(dim1), batch.new_dim(dim2)));
+    }
     return autograd::unflat<Tensor>(autograd::batch_loop(
         batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::diag_embed(t[0], offset, dim1, dim2)); }));
   }

@@ -138,7 +138,26 @@ std::tuple<Tensor, Tensor> Tensor::sort(std::optional<bool> stable, int64_t dim,
   return facula::sort(*this, stable, dim, descending);
 }
 
+namespace {
+
+Tensor argsort_tracked(uint8_t flags, const Tensor& self, int64_t dim, bool descending) {
+  if (flags & detail::kTracksBatch) {
+    const autograd::BatchCall batch(OpId::argsort, self);
+    if (batch.rank() > 0) {
+      const detail::Above above;
+      return batch.wrap(facula::argsort(batch.front(0), batch.dim(dim), descending));
+    }
+    return autograd::unflat<Tensor>(autograd::batch_loop(
+        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::argsort(t[0], dim, descending)); }));
+  }
+  const detail::Below below;
+  return facula::argsort(self, dim, descending);
+}
+
+}  // namespace
+
 Tensor argsort(const Tensor& self, int64_t dim, bool descending) {
+  if (const uint8_t flags = autograd::tracked(self)) [[unlikely]] return argsort_tracked(flags, self, dim, descending);
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::argsort, detail::AttrsOf(ArgsortAttrs{detail::owned(dim), detail::owned(descending)}));
   return meaning::argsort(self, dim, descending);
 }
@@ -147,7 +166,26 @@ Tensor Tensor::argsort(int64_t dim, bool descending) const {
   return facula::argsort(*this, dim, descending);
 }
 
+namespace {
+
+Tensor argsort_tracked(uint8_t flags, const Tensor& self, bool stable, int64_t dim, bool descending) {
+  if (flags & detail::kTracksBatch) {
+    const autograd::BatchCall batch(OpId::argsort, self);
+    if (batch.rank() > 0) {
+      const detail::Above above;
+      return batch.wrap(facula::argsort(batch.front(0), stable, batch.dim(dim), descending));
+    }
+    return autograd::unflat<Tensor>(autograd::batch_loop(
+        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::argsort(t[0], stable, dim, descending)); }));
+  }
+  const detail::Below below;
+  return facula::argsort(self, stable, dim, descending);
+}
+
+}  // namespace
+
 Tensor argsort(const Tensor& self, bool stable, int64_t dim, bool descending) {
+  if (const uint8_t flags = autograd::tracked(self)) [[unlikely]] return argsort_tracked(flags, self, stable, dim, descending);
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::argsort, detail::AttrsOf(ArgsortAttrs2{detail::owned(stable), detail::owned(dim), detail::owned(descending)}));
   return meaning::argsort(self, stable, dim, descending);
 }
@@ -365,6 +403,10 @@ namespace {
 Tensor searchsorted_tracked(uint8_t flags, const Tensor& sorted_sequence, const Tensor& self, bool out_int32, bool right, std::optional<std::string_view> side, const std::optional<Tensor>& sorter) {
   if (flags & detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::searchsorted, sorted_sequence, self, sorter);
+    if (!batch.batched(0) && batch[0].dim() == 1 && !sorter) {
+      const detail::Above above;
+      return batch.wrap(facula::searchsorted(sorted_sequence, batch.front(1), out_int32, right, side, sorter));
+    }
     return autograd::unflat<Tensor>(autograd::batch_loop(
         batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::searchsorted(t[0], t[1], out_int32, right, side, autograd::optional_at(t, 2))); }));
   }
@@ -381,6 +423,7 @@ Tensor searchsorted(const Tensor& sorted_sequence, const Tensor& self, bool out_
 }
 
 Tensor& searchsorted_out(Tensor& out, const Tensor& sorted_sequence, const Tensor& self, bool out_int32, bool right, std::optional<std::string_view> side, const std::optional<Tensor>& sorter) {
+  if (const uint8_t flags = autograd::tracked(out, sorted_sequence, self, sorter)) [[unlikely]] autograd::Call(OpId::searchsorted, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::searchsorted, detail::AttrsOf(SearchsortedAttrs{detail::owned(out_int32), detail::owned(right), detail::owned(side)}));
   meaning::write_out(out, meaning::searchsorted(sorted_sequence, self, out_int32, right, side, sorter), "searchsorted");
   return out;
@@ -407,61 +450,152 @@ Tensor searchsorted(const Tensor& sorted_sequence, const Scalar& self, bool out_
 }
 
 Tensor& searchsorted_out(Tensor& out, const Tensor& sorted_sequence, const Scalar& self, bool out_int32, bool right, std::optional<std::string_view> side, const std::optional<Tensor>& sorter) {
+  if (const uint8_t flags = autograd::tracked(out, sorted_sequence, sorter)) [[unlikely]] autograd::Call(OpId::searchsorted, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::searchsorted, detail::AttrsOf(SearchsortedAttrs2{detail::owned(self), detail::owned(out_int32), detail::owned(right), detail::owned(side)}));
   meaning::write_out(out, meaning::searchsorted(sorted_sequence, self, out_int32, right, side, sorter), "searchsorted");
   return out;
 }
 
+namespace {
+
+Tensor bucketize_tracked(uint8_t flags, const Tensor& self, const Tensor& boundaries, bool out_int32, bool right) {
+  if (flags & detail::kTracksBatch) {
+    const autograd::BatchCall batch(OpId::bucketize, self, boundaries);
+    if (!batch.batched(1)) {
+      const detail::Above above;
+      return batch.wrap(facula::bucketize(batch.front(0), boundaries, out_int32, right));
+    }
+    return autograd::unflat<Tensor>(autograd::batch_loop(
+        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::bucketize(t[0], t[1], out_int32, right)); }));
+  }
+  const detail::Below below;
+  return facula::bucketize(self, boundaries, out_int32, right);
+}
+
+}  // namespace
+
 Tensor bucketize(const Tensor& self, const Tensor& boundaries, bool out_int32, bool right) {
+  if (const uint8_t flags = autograd::tracked(self, boundaries)) [[unlikely]] return bucketize_tracked(flags, self, boundaries, out_int32, right);
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::bucketize, detail::AttrsOf(BucketizeAttrs{detail::owned(out_int32), detail::owned(right)}));
   return meaning::bucketize(self, boundaries, out_int32, right);
 }
 
 Tensor& bucketize_out(Tensor& out, const Tensor& self, const Tensor& boundaries, bool out_int32, bool right) {
+  if (const uint8_t flags = autograd::tracked(out, self, boundaries)) [[unlikely]] autograd::Call(OpId::bucketize, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::bucketize, detail::AttrsOf(BucketizeAttrs{detail::owned(out_int32), detail::owned(right)}));
   meaning::write_out(out, meaning::bucketize(self, boundaries, out_int32, right), "bucketize");
   return out;
 }
 
+namespace {
+
+Tensor bucketize_tracked(uint8_t flags, const Scalar& self, const Tensor& boundaries, bool out_int32, bool right) {
+  if (flags & detail::kTracksBatch) {
+    const autograd::BatchCall batch(OpId::bucketize, boundaries);
+    return autograd::unflat<Tensor>(autograd::batch_loop(
+        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::bucketize(self, t[0], out_int32, right)); }));
+  }
+  const detail::Below below;
+  return facula::bucketize(self, boundaries, out_int32, right);
+}
+
+}  // namespace
+
 Tensor bucketize(const Scalar& self, const Tensor& boundaries, bool out_int32, bool right) {
+  if (const uint8_t flags = autograd::tracked(boundaries)) [[unlikely]] return bucketize_tracked(flags, self, boundaries, out_int32, right);
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::bucketize, detail::AttrsOf(BucketizeAttrs2{detail::owned(self), detail::owned(out_int32), detail::owned(right)}));
   return meaning::bucketize(self, boundaries, out_int32, right);
 }
 
 Tensor& bucketize_out(Tensor& out, const Scalar& self, const Tensor& boundaries, bool out_int32, bool right) {
+  if (const uint8_t flags = autograd::tracked(out, boundaries)) [[unlikely]] autograd::Call(OpId::bucketize, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::bucketize, detail::AttrsOf(BucketizeAttrs2{detail::owned(self), detail::owned(out_int32), detail::owned(right)}));
   meaning::write_out(out, meaning::bucketize(self, boundaries, out_int32, right), "bucketize");
   return out;
 }
 
+namespace {
+
+Tensor isin_tracked(uint8_t flags, const Tensor& elements, const Tensor& test_elements, bool assume_unique, bool invert) {
+  if (flags & detail::kTracksBatch) {
+    const autograd::BatchCall batch(OpId::isin, elements, test_elements);
+    if (!batch.batched(1)) {
+      const detail::Above above;
+      return batch.wrap(facula::isin(batch.front(0), test_elements, assume_unique, invert));
+    }
+    return autograd::unflat<Tensor>(autograd::batch_loop(
+        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::isin(t[0], t[1], assume_unique, invert)); }));
+  }
+  const detail::Below below;
+  return facula::isin(elements, test_elements, assume_unique, invert);
+}
+
+}  // namespace
+
 Tensor isin(const Tensor& elements, const Tensor& test_elements, bool assume_unique, bool invert) {
+  if (const uint8_t flags = autograd::tracked(elements, test_elements)) [[unlikely]] return isin_tracked(flags, elements, test_elements, assume_unique, invert);
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::isin, detail::AttrsOf(IsinAttrs{detail::owned(assume_unique), detail::owned(invert)}));
   return meaning::isin(elements, test_elements, assume_unique, invert);
 }
 
 Tensor& isin_out(Tensor& out, const Tensor& elements, const Tensor& test_elements, bool assume_unique, bool invert) {
+  if (const uint8_t flags = autograd::tracked(out, elements, test_elements)) [[unlikely]] autograd::Call(OpId::isin, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::isin, detail::AttrsOf(IsinAttrs{detail::owned(assume_unique), detail::owned(invert)}));
   meaning::write_out(out, meaning::isin(elements, test_elements, assume_unique, invert), "isin");
   return out;
 }
 
+namespace {
+
+Tensor isin_tracked(uint8_t flags, const Tensor& elements, const Scalar& test_element, bool assume_unique, bool invert) {
+  if (flags & detail::kTracksBatch) {
+    const autograd::BatchCall batch(OpId::isin, elements);
+    {
+      const detail::Above above;
+      return batch.wrap(facula::isin(batch.front(0), test_element, assume_unique, invert));
+    }
+  }
+  const detail::Below below;
+  return facula::isin(elements, test_element, assume_unique, invert);
+}
+
+}  // namespace
+
 Tensor isin(const Tensor& elements, const Scalar& test_element, bool assume_unique, bool invert) {
+  if (const uint8_t flags = autograd::tracked(elements)) [[unlikely]] return isin_tracked(flags, elements, test_element, assume_unique, invert);
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::isin, detail::AttrsOf(IsinAttrs2{detail::owned(test_element), detail::owned(assume_unique), detail::owned(invert)}));
   return meaning::isin(elements, test_element, assume_unique, invert);
 }
 
 Tensor& isin_out(Tensor& out, const Tensor& elements, const Scalar& test_element, bool assume_unique, bool invert) {
+  if (const uint8_t flags = autograd::tracked(out, elements)) [[unlikely]] autograd::Call(OpId::isin, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::isin, detail::AttrsOf(IsinAttrs2{detail::owned(test_element), detail::owned(assume_unique), detail::owned(invert)}));
   meaning::write_out(out, meaning::isin(elements, test_element, assume_unique, invert), "isin");
   return out;
 }
 
+namespace {
+
+Tensor isin_tracked(uint8_t flags, const Scalar& element, const Tensor& test_elements, bool assume_unique, bool invert) {
+  if (flags & detail::kTracksBatch) {
+    const autograd::BatchCall batch(OpId::isin, test_elements);
+    return autograd::unflat<Tensor>(autograd::batch_loop(
+        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::isin(element, t[0], assume_unique, invert)); }));
+  }
+  const detail::Below below;
+  return facula::isin(element, test_elements, assume_unique, invert);
+}
+
+}  // namespace
+
 Tensor isin(const Scalar& element, const Tensor& test_elements, bool assume_unique, bool invert) {
+  if (const uint8_t flags = autograd::tracked(test_elements)) [[unlikely]] return isin_tracked(flags, element, test_elements, assume_unique, invert);
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::isin, detail::AttrsOf(IsinAttrs3{detail::owned(element), detail::owned(assume_unique), detail::owned(invert)}));
   return meaning::isin(element, test_elements, assume_unique, invert);
 }
 
 Tensor& isin_out(Tensor& out, const Scalar& element, const Tensor& test_elements, bool assume_unique, bool invert) {
+  if (const uint8_t flags = autograd::tracked(out, test_elements)) [[unlikely]] autograd::Call(OpId::isin, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::isin, detail::AttrsOf(IsinAttrs3{detail::owned(element), detail::owned(assume_unique), detail::owned(invert)}));
   meaning::write_out(out, meaning::isin(element, test_elements, assume_unique, invert), "isin");
   return out;
@@ -512,6 +646,7 @@ Tensor histc(const Tensor& self, int64_t bins, const Scalar& min, const Scalar& 
 }
 
 Tensor& histc_out(Tensor& out, const Tensor& self, int64_t bins, const Scalar& min, const Scalar& max) {
+  if (const uint8_t flags = autograd::tracked(out, self)) [[unlikely]] autograd::Call(OpId::histc, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::histc, detail::AttrsOf(HistcAttrs{detail::owned(bins), detail::owned(min), detail::owned(max)}));
   meaning::write_out(out, meaning::histc(self, bins, min, max), "histc");
   return out;

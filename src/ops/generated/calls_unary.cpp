@@ -356,6 +356,7 @@ Tensor signbit(const Tensor& self) {
 }
 
 Tensor& signbit_out(Tensor& out, const Tensor& self) {
+  if (const uint8_t flags = autograd::tracked(out, self)) [[unlikely]] autograd::Call(OpId::signbit, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::signbit);
   pointwise(ScalarOp::signbit, {self}, Out::given(out));
   return out;
@@ -5083,6 +5084,7 @@ Tensor isposinf(const Tensor& self) {
 }
 
 Tensor& isposinf_out(Tensor& out, const Tensor& self) {
+  if (const uint8_t flags = autograd::tracked(out, self)) [[unlikely]] autograd::Call(OpId::isposinf, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::isposinf);
   pointwise(ScalarOp::isposinf, {self}, Out::given(out));
   return out;
@@ -5112,6 +5114,7 @@ Tensor isneginf(const Tensor& self) {
 }
 
 Tensor& isneginf_out(Tensor& out, const Tensor& self) {
+  if (const uint8_t flags = autograd::tracked(out, self)) [[unlikely]] autograd::Call(OpId::isneginf, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::isneginf);
   pointwise(ScalarOp::isneginf, {self}, Out::given(out));
   return out;
@@ -5189,6 +5192,7 @@ Tensor& logical_not_(Tensor& self) {
 }
 
 Tensor& logical_not_out(Tensor& out, const Tensor& self) {
+  if (const uint8_t flags = autograd::tracked(out, self)) [[unlikely]] autograd::Call(OpId::logical_not, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::logical_not);
   pointwise(ScalarOp::logical_not, {self}, Out::given(out));
   return out;
@@ -5247,6 +5251,7 @@ Tensor& bitwise_not_(Tensor& self) {
 }
 
 Tensor& bitwise_not_out(Tensor& out, const Tensor& self) {
+  if (const uint8_t flags = autograd::tracked(out, self)) [[unlikely]] autograd::Call(OpId::bitwise_not, flags, out).check_out();
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::bitwise_not);
   pointwise(ScalarOp::bitwise_not, {self}, Out::given(out));
   return out;

@@ -25,21 +25,21 @@ Tensor add_other(const Tensor& grad, const Scalar& alpha) { return scaled_by(gra
 
 Tensor sub_self(const Tensor& grad) { return grad; }
 Tensor sub_other(const Tensor& grad, const Scalar& alpha) {
-  return alpha.equal_int(1) ? grad.neg() : grad * (-conjugate(alpha));
+  return alpha.equal_int(1) ? negated(grad) : times(grad, -alpha);
 }
 
 Tensor rsub_self(const Tensor& grad, const Scalar& alpha) { return sub_other(grad, alpha); }
 Tensor rsub_other(const Tensor& grad) { return grad; }
 
-Tensor mul_self(const Tensor& grad, const Tensor& other) { return grad * conjugate(other); }
-Tensor mul_other(const Tensor& grad, const Tensor& self) { return grad * conjugate(self); }
-Tensor mul_self(const Tensor& grad, const Scalar& other) { return grad * conjugate(other); }
+Tensor mul_self(const Tensor& grad, const Tensor& other) { return times(grad, other); }
+Tensor mul_other(const Tensor& grad, const Tensor& self) { return times(grad, self); }
+Tensor mul_self(const Tensor& grad, const Scalar& other) { return times(grad, other); }
 
-Tensor div_self(const Tensor& grad, const Tensor& other) { return grad / conjugate(other); }
+Tensor div_self(const Tensor& grad, const Tensor& other) { return over(grad, other); }
 Tensor div_other(const Tensor& grad, const Tensor& self, const Tensor& other) {
   return formula([](auto g, auto x, auto y) { return -(g * conjugate((x / y) / y)); }, grad, self, other);
 }
-Tensor div_self(const Tensor& grad, const Scalar& other) { return grad / conjugate(other); }
+Tensor div_self(const Tensor& grad, const Scalar& other) { return over(grad, other); }
 
 // A rounded quotient is constant but for its steps.
 Tensor div_self(const Tensor& grad, const Tensor& other, std::optional<std::string_view> rounding_mode) {
@@ -215,7 +215,7 @@ Tensor xlogy_self(const Tensor& grad, const Tensor& self, const Tensor& other) {
 }
 Tensor xlogy_self(const Tensor& grad, const Tensor& self, const Scalar& other) {
   const double log = std::log(other.toDouble());
-  if (other.toDouble() > 0) return grad * log;
+  if (other.toDouble() > 0) return times(grad, log);
   return grad * full_like(grad, log).masked_fill(self == 0, 0);
 }
 Tensor xlogy_other(const Tensor& grad, const Tensor& self, const Tensor& other) {
@@ -229,20 +229,20 @@ Tensor xlogy_other(const Tensor& grad, const Scalar& self, const Tensor& other) 
 
 Tensor lerp_self(const Tensor& grad, const Scalar& weight) {
   if (weight.isComplex()) return grad * Scalar(complex<double>(1) - weight.toComplexDouble()).conj();
-  return grad * (1 - weight.toDouble());
+  return times(grad, 1 - weight.toDouble());
 }
-Tensor lerp_end(const Tensor& grad, const Scalar& weight) { return grad * conjugate(weight); }
+Tensor lerp_end(const Tensor& grad, const Scalar& weight) { return times(grad, weight); }
 Tensor lerp_self(const Tensor& grad, const Tensor& weight) {
   return formula([](auto g, auto w) { return g * conjugate(1.0 - w); }, grad, weight);
 }
-Tensor lerp_end(const Tensor& grad, const Tensor& weight) { return grad * conjugate(weight); }
+Tensor lerp_end(const Tensor& grad, const Tensor& weight) { return times(grad, weight); }
 Tensor lerp_weight(const Tensor& grad, const Tensor& self, const Tensor& end) {
   return formula([](auto g, auto from, auto to) { return g * conjugate(to - from); }, grad, self, end);
 }
 
 Tensor addcmul_self(const Tensor& grad) { return grad; }
 Tensor addcmul_tensor1(const Tensor& grad, const Tensor& tensor2, const Scalar& value) {
-  if (value.equal_int(1)) return grad * conjugate(tensor2);
+  if (value.equal_int(1)) return times(grad, tensor2);
   if (value.isComplex()) return grad * (tensor2 * value).conj();
   return formula([](auto g, auto x, auto by) { return g * (conjugate(x) * by); }, grad, tensor2, value.toDouble());
 }
@@ -252,7 +252,7 @@ Tensor addcmul_tensor2(const Tensor& grad, const Tensor& tensor1, const Scalar& 
 
 Tensor addcdiv_self(const Tensor& grad) { return grad; }
 Tensor addcdiv_tensor1(const Tensor& grad, const Tensor& tensor2, const Scalar& value) {
-  if (value.equal_int(1)) return grad / conjugate(tensor2);
+  if (value.equal_int(1)) return over(grad, tensor2);
   if (value.isComplex()) return grad * (value / tensor2).conj();
   return formula([](auto g, auto x, auto by) { return g * (by / conjugate(x)); }, grad, tensor2, value.toDouble());
 }
@@ -262,8 +262,12 @@ Tensor addcdiv_tensor2(const Tensor& grad, const Tensor& tensor1, const Tensor& 
                  tensor2, value.toDouble());
 }
 
-Tensor where_self(const Tensor& grad, const Tensor& condition) { return where(condition, grad, 0); }
-Tensor where_other(const Tensor& grad, const Tensor& condition) { return where(condition, 0, grad); }
+Tensor where_self(const Tensor& grad, const Tensor& condition) {
+  return formula([](auto g, auto c) { return where(c, g, 0.0); }, grad, Mask{condition});
+}
+Tensor where_other(const Tensor& grad, const Tensor& condition) {
+  return formula([](auto g, auto c) { return where(c, 0.0, g); }, grad, Mask{condition});
+}
 
 Tensor fill_value(const Tensor& grad) { return grad; }
 

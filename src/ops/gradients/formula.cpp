@@ -1,7 +1,6 @@
 // Running formulas as programs.
 #include "ops/gradients/formula.h"
 
-#include "core/shape.h"
 #include "cpu/executor.h"
 #include "ops/out.h"
 #include "program/compute_type.h"
@@ -22,15 +21,17 @@ constexpr size_t kMaxTensors = 6, kMaxParams = 32;
 
 }  // namespace
 
-bool formula_fuses(std::span<const Tensor* const> tensors) {
+bool formula_fuses(std::span<const Tensor* const> tensors, uint32_t masks) {
   const TensorImpl* first = tensors[0]->impl();
   if (!isDifferentiableType(first->dtype) || isComplexType(first->dtype) || first->device.is_meta()) return false;
   uint8_t flags = 0;
-  for (const Tensor* t : tensors) {
-    if (t->impl()->dtype != first->dtype || t->impl()->device != first->device) return false;
-    flags |= t->impl()->tracking;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const TensorImpl* t = tensors[i]->impl();
+    const ScalarType wanted = masks >> i & 1 ? ScalarType::Bool : first->dtype;
+    if (t->dtype != wanted || t->device != first->device) return false;
+    flags |= t->tracking;
   }
-  return (flags & thread_modes.mask & static_cast<uint8_t>(~kTracksView)) == 0;
+  return (flags & thread_modes.mask & static_cast<uint8_t>(~(kTracksView | autograd::kTracksPending))) == 0;
 }
 
 Tensor run_formula(FormulaCache& cache, FormulaBuild build, std::span<const Tensor* const> tensors,
@@ -46,7 +47,7 @@ Tensor run_formula(FormulaCache& cache, FormulaBuild build, std::span<const Tens
       Lane::Builder builder;
       builder.type = compute_type(dtype);
       std::vector<Lane> lanes;
-      for (size_t i = 0; i < tensors.size(); ++i) lanes.emplace_back(&builder, builder.program.load(dtype));
+      for (const Tensor* t : tensors) lanes.emplace_back(&builder, builder.program.load(t->scalar_type()));
       for (size_t i = 0; i < numbers.size(); ++i) lanes.emplace_back(&builder, builder.program.param(builder.type));
       const Lane result = build(lanes);
       builder.program.store(result.value(), dtype);
@@ -55,27 +56,39 @@ Tensor run_formula(FormulaCache& cache, FormulaBuild build, std::span<const Tens
       slot.store(compiled, std::memory_order_release);
     }
   }
-  DimVector sizes(sizes_of(*tensors[0]));
-  for (const Tensor* t : tensors.subspan(1))
-    if (IntArrayRef(sizes) != sizes_of(*t)) sizes = broadcast_sizes(sizes, sizes_of(*t), "gradient");
-  // A gradient is laid out as the tensors it is computed from.
+  ParamValue params[kMaxParams];
+  size_t count = 0;
+  for (const double number : numbers) params[count++] = param_value(number, compiled->type);
+  for (const double number : compiled->constants) params[count++] = param_value(number, compiled->type);
   const TensorImpl* first = tensors[0]->impl();
-  const bool as_first = !first->contiguous && IntArrayRef(first->sizes) == IntArrayRef(sizes) &&
-                        is_non_overlapping_and_dense(first->sizes, first->strides);
-  Tensor result = as_first ? new_tensor_strided(sizes, first->strides, dtype, first->device, "gradient")
-                           : new_tensor(sizes, dtype, first->device, "gradient");
+  bool flat = first->contiguous, same = true;
+  for (const Tensor* t : tensors.subspan(1)) {
+    flat &= t->impl()->contiguous;
+    same &= IntArrayRef(first->sizes) == sizes_of(*t);
+  }
+  if (flat && same) {
+    Tensor result = new_tensor(first->sizes, dtype, first->device, "gradient");
+    const void* loads[kMaxTensors];
+    for (size_t i = 0; i < tensors.size(); ++i) loads[i] = tensors[i]->impl()->data();
+    void* const store = result.impl()->data();
+    compiled->program.run_contiguous(first->numel, loads, params, &store);
+    return result;
+  }
+  DimVector sizes(first->sizes);
+  if (!same)
+    for (const Tensor* t : tensors.subspan(1))
+      if (IntArrayRef(sizes) != sizes_of(*t)) sizes = broadcast_sizes(sizes, sizes_of(*t), "gradient");
+  Tensor result = laid_out_as_first(*first, sizes)
+                      ? new_tensor_strided(sizes, first->strides, dtype, first->device, "gradient")
+                      : new_tensor(sizes, dtype, first->device, "gradient");
   if (result.impl()->numel == 0) return result;
   DimVector strides[kMaxTensors];
   ArrayArg loads[kMaxTensors];
-  ParamValue params[kMaxParams];
   for (size_t i = 0; i < tensors.size(); ++i) {
     const TensorImpl* t = tensors[i]->impl();
     strides[i] = broadcast_strides(t->sizes, t->strides, sizes);
     loads[i] = {t->data(), strides[i].data()};
   }
-  size_t count = 0;
-  for (const double number : numbers) params[count++] = param_value(number, compiled->type);
-  for (const double number : compiled->constants) params[count++] = param_value(number, compiled->type);
   const ArrayArg store{result.impl()->data(), result.impl()->strides.data()};
   compiled->program.run(sizes, {loads, tensors.size()}, {params, count}, {&store, 1});
   return result;

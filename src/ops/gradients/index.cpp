@@ -178,7 +178,9 @@ Tensor index_put_values(const Tensor& grad, ArrayRef<std::optional<Tensor>> indi
   return facula::index(grad, indices);
 }
 
-Tensor masked_fill_self(const Tensor& grad, const Tensor& mask) { return grad.masked_fill(mask, 0); }
+Tensor masked_fill_self(const Tensor& grad, const Tensor& mask) {
+  return formula([](auto g, auto m) { return where(m, 0.0, g); }, grad, Mask{mask});
+}
 Tensor masked_fill_value(const Tensor& grad, const Tensor& mask) { return where(mask, grad, 0); }
 
 Tensor masked_select_self(const Tensor& grad, IntArrayRef self_sizes, const Tensor& mask) {

@@ -22,7 +22,7 @@ constexpr double kHalfSqrtPi = 1 / kTwoOverSqrtPi;
 Tensor abs_self(const Tensor& grad, const Tensor& self) {
   return formula([](auto g, auto x) { return g * sgn(x); }, grad, self);
 }
-Tensor neg_self(const Tensor& grad) { return -grad; }
+Tensor neg_self(const Tensor& grad) { return negated(grad); }
 Tensor frac_self(const Tensor& grad) { return grad; }
 
 // z / |z| moves only across its own direction, by 1 / |z|.
@@ -44,8 +44,8 @@ Tensor angle_self(const Tensor& grad, const Tensor& self) {
                         formula([](auto g, auto x, auto r) { return g * (x / r / r); }, grad, real(self), length));
 }
 
-Tensor deg2rad_self(const Tensor& grad) { return grad * (kPi / 180); }
-Tensor rad2deg_self(const Tensor& grad) { return grad * (180 / kPi); }
+Tensor deg2rad_self(const Tensor& grad) { return times(grad, kPi / 180); }
+Tensor rad2deg_self(const Tensor& grad) { return times(grad, 180 / kPi); }
 
 // ---- powers, exponentials, logarithms ---------------------------------------------------------------------
 
@@ -61,14 +61,14 @@ Tensor square_self(const Tensor& grad, const Tensor& self) {
 Tensor reciprocal_self(const Tensor& grad, const Tensor& result) {
   return formula([](auto g, auto y) { return -(g * conjugate(y * y)); }, grad, result);
 }
-Tensor exp_self(const Tensor& grad, const Tensor& result) { return grad * conjugate(result); }
+Tensor exp_self(const Tensor& grad, const Tensor& result) { return times(grad, result); }
 Tensor exp2_self(const Tensor& grad, const Tensor& result) {
   return formula([](auto g, auto y) { return g * (conjugate(y) * kLn2); }, grad, result);
 }
 Tensor expm1_self(const Tensor& grad, const Tensor& result) {
   return formula([](auto g, auto y) { return g * (conjugate(y) + 1.0); }, grad, result);
 }
-Tensor log_self(const Tensor& grad, const Tensor& self) { return grad / conjugate(self); }
+Tensor log_self(const Tensor& grad, const Tensor& self) { return over(grad, self); }
 Tensor log2_self(const Tensor& grad, const Tensor& self) {
   return formula([](auto g, auto x) { return g / (conjugate(x) * kLn2); }, grad, self);
 }
@@ -151,8 +151,8 @@ Tensor erfinv_self(const Tensor& grad, const Tensor& result) {
 Tensor lgamma_self(const Tensor& grad, const Tensor& self) {
   return formula([](auto g, auto x) { return g * digamma(x); }, grad, self);
 }
-Tensor digamma_self(const Tensor& grad, const Tensor& self) { return grad * polygamma(1, self); }
-Tensor polygamma_self(const Tensor& grad, int64_t n, const Tensor& self) { return grad * polygamma(n + 1, self); }
+Tensor digamma_self(const Tensor& grad, const Tensor& self) { return times(grad, polygamma(1, self)); }
+Tensor polygamma_self(const Tensor& grad, int64_t n, const Tensor& self) { return times(grad, polygamma(n + 1, self)); }
 Tensor i0_self(const Tensor& grad, const Tensor& self) {
   return formula([](auto g, auto x) { return g * special_i1(x); }, grad, self);
 }

@@ -1,0 +1,113 @@
+// A module by the name that users write: `Linear` holds a shared `LinearImpl`. Copies of a holder share the module.
+#pragma once
+
+#include <facula/core/export.h>
+
+#include <cstddef>
+#include <iosfwd>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+namespace facula {
+
+namespace detail {
+
+// What all holders derive from, whatever they hold.
+struct ModuleHolderIndicator {};
+
+template <class T>
+using is_module_holder = std::is_base_of<ModuleHolderIndicator, std::decay_t<T>>;
+
+template <class T, class Contained>
+constexpr bool is_holder_of() {
+  if constexpr (is_module_holder<T>::value) return std::is_same_v<typename std::decay_t<T>::ContainedType, Contained>;
+  else return false;
+}
+
+// The module type that a type names: what a holder holds, else the type itself.
+template <class T>
+struct ModuleNamed {
+  using type = T;
+};
+template <class T>
+  requires is_module_holder<T>::value
+struct ModuleNamed<T> {
+  using type = typename T::ContainedType;
+};
+
+[[noreturn]] FACULA_API void refuse_empty_holder();
+
+}  // namespace detail
+
+namespace nn {
+
+template <class Contained>
+class ModuleHolder : facula::detail::ModuleHolderIndicator {
+ public:
+  using ContainedType = Contained;
+
+  ModuleHolder() : impl_(made()) {
+    static_assert(std::is_default_constructible_v<Contained>,
+                  "This module has no default constructor. Begin empty, `Linear linear = nullptr;` instead of "
+                  "`Linear linear;`, and assign later.");
+  }
+  ModuleHolder(std::nullptr_t) {}
+  ModuleHolder(std::shared_ptr<Contained> module) : impl_(std::move(module)) {}
+  // Makes the module from the arguments.
+  template <class Head, class... Tail>
+    requires(!(sizeof...(Tail) == 0 && facula::detail::is_holder_of<Head, Contained>()))
+  explicit ModuleHolder(Head&& head, Tail&&... tail)
+      : impl_(new Contained(std::forward<Head>(head), std::forward<Tail>(tail)...)) {}
+
+  bool is_empty() const noexcept { return impl_ == nullptr; }
+  explicit operator bool() const noexcept { return !is_empty(); }
+
+  // All but `is_empty` want a module.
+  Contained* get() { return ptr().get(); }
+  const Contained* get() const { return ptr().get(); }
+  Contained* operator->() { return get(); }
+  const Contained* operator->() const { return get(); }
+  Contained& operator*() { return *get(); }
+  const Contained& operator*() const { return *get(); }
+  const std::shared_ptr<Contained>& ptr() const {
+    if (!impl_) facula::detail::refuse_empty_holder();
+    return impl_;
+  }
+
+  // For modules that have a `forward`.
+  template <class... Args, class M = Contained>
+  auto operator()(Args&&... args) -> decltype(std::declval<M&>().forward(std::forward<Args>(args)...)) {
+    return get()->forward(std::forward<Args>(args)...);
+  }
+  template <class Arg>
+  decltype(auto) operator[](Arg&& arg) {
+    return (*get())[std::forward<Arg>(arg)];
+  }
+
+ protected:
+  std::shared_ptr<Contained> impl_;
+
+ private:
+  static std::shared_ptr<Contained> made() {
+    if constexpr (std::is_default_constructible_v<Contained>) return std::make_shared<Contained>();
+    else return nullptr;
+  }
+};
+
+template <class Contained>
+std::ostream& operator<<(std::ostream& out, const ModuleHolder<Contained>& module) {
+  return out << *module;
+}
+
+}  // namespace nn
+}  // namespace facula
+
+// `FACULA_MODULE(Net)` makes the holder `Net` of `NetImpl`.
+#define FACULA_MODULE_IMPL(Name, ImplType)                    \
+  class Name : public ::facula::nn::ModuleHolder<ImplType> {  \
+   public:                                                    \
+    using ::facula::nn::ModuleHolder<ImplType>::ModuleHolder; \
+    using Impl [[maybe_unused]] = ImplType;                   \
+  }
+#define FACULA_MODULE(Name) FACULA_MODULE_IMPL(Name, Name##Impl)

@@ -1,0 +1,3 @@
+from facula.nn import functional as functional
+
+__all__ = ["functional"]

@@ -1,0 +1,3 @@
+from facula.utils import checkpoint as checkpoint, dlpack as dlpack
+
+cmake_prefix_path: str

@@ -1,0 +1,35 @@
+// The ops as Python's tables of functions and methods.
+#include "op_table.h"
+
+#include <vector>
+
+#include "generated/op_families.h"
+
+namespace facula::python {
+namespace {
+
+std::vector<PyMethodDef> joined(std::initializer_list<const PyMethodDef*> tables) {
+  std::vector<PyMethodDef> all;
+  for (const PyMethodDef* table : tables)
+    for (; table->ml_name; ++table) all.push_back(*table);
+  all.push_back({nullptr, nullptr, 0, nullptr});
+  return all;
+}
+
+}  // namespace
+
+const PyMethodDef* op_methods() {
+#define FACULA_TABLE(family) family##_methods(),
+  static const std::vector<PyMethodDef> all = joined({FACULA_OP_FAMILIES(FACULA_TABLE)});
+#undef FACULA_TABLE
+  return all.data();
+}
+
+const PyMethodDef* op_functions() {
+#define FACULA_TABLE(family) family##_functions(),
+  static const std::vector<PyMethodDef> all = joined({FACULA_OP_FAMILIES(FACULA_TABLE)});
+#undef FACULA_TABLE
+  return all.data();
+}
+
+}  // namespace facula::python

@@ -1,0 +1,60 @@
+// Python's objects in the hands of C++: held by threads that may not have the interpreter's lock, and let go of by
+// them.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <facula/tensor.h>
+
+#include <utility>
+#include <vector>
+
+namespace facula::python {
+
+// Drops one reference, now where this thread has the interpreter's lock, else soon. It never waits for the lock: the
+// caller may hold a mutex that somebody with the lock waits for.
+void let_go(PyObject* object) noexcept;
+// Drops what threads without the lock have let go of. Needs the lock.
+void drop_let_go() noexcept;
+
+// A reference that any thread may end.
+class Held {
+ public:
+  explicit Held(PyObject* object) : object_(Py_NewRef(object)) {}
+  ~Held() { let_go(object_); }
+  Held(const Held&) = delete;
+  Held& operator=(const Held&) = delete;
+  PyObject* get() const { return object_; }
+
+ private:
+  PyObject* object_;
+};
+
+// Runs `work` without the interpreter's lock, then drops what was let go of meanwhile.
+template <class F>
+auto without_lock(F&& work) {
+  struct Unlocked {
+    PyThreadState* state = PyEval_SaveThread();
+    ~Unlocked() {
+      PyEval_RestoreThread(state);
+      drop_let_go();
+    }
+  };
+  const Unlocked unlocked;
+  return work();
+}
+
+// Lists of tensors. An undefined tensor is None, and the other way round.
+PyObject* tuple_of(const std::vector<Tensor>& tensors);
+// From a tuple or list; `what` names it in errors.
+std::vector<Tensor> tensors_from(PyObject* sequence, const char* what);
+// From one tensor, or a tuple or list.
+std::vector<Tensor> tensors_or_one(PyObject* object, const char* what);
+
+// What a call gave; throws Python's error when it failed.
+inline nanobind::object checked(PyObject* result) {
+  if (!result) throw nanobind::python_error();
+  return nanobind::steal(result);
+}
+
+}  // namespace facula::python

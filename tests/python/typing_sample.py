@@ -1,0 +1,136 @@
+"""Ordinary tensor code for the type checkers, which must accept it and infer what `assert_type` says. A line that is wrong
+carries a `type: ignore`, and the checkers complain when there is nothing to ignore. Never run.
+"""
+from typing import Any, Optional
+
+from typing_extensions import assert_type
+
+import facula as torch
+import facula.nn.functional as F
+from facula import Tensor
+from facula.autograd import Function
+from facula.autograd.function import FunctionCtx
+
+
+def making() -> None:
+    x = torch.zeros(2, 3)
+    assert_type(x, Tensor)
+    assert_type(torch.zeros((2, 3), dtype=torch.float64, device="cpu", requires_grad=True), Tensor)
+    torch.empty([2, 3], device=torch.device("cpu", 0))
+    torch.arange(10)
+    torch.arange(0, 1, 0.1, dtype=torch.float)
+    torch.tensor([[1, 2], [3, 4]], dtype=torch.int)
+    torch.randn(3, generator=torch.Generator().manual_seed(1))
+    torch.full((2,), 1.5)
+    torch.zeros("3")  # type: ignore
+    torch.zeros(2, dtype="float32")  # type: ignore
+
+
+def asking(x: Tensor) -> None:
+    assert_type(x.shape, torch.Size)
+    assert_type(x.shape[0], int)
+    assert_type(x.size(), torch.Size)
+    assert_type(x.size(0), int)
+    assert_type(x.dtype, torch.dtype)
+    assert_type(x.device.type, str)
+    assert_type(x.dim() + x.numel(), int)
+    assert_type(x.is_contiguous(), bool)
+    assert_type(x.grad, Optional[Tensor])
+    assert_type(x.tolist(), Any)
+    assert_type(torch.is_tensor(x), bool)
+    x.shape = (2, 3)  # type: ignore
+    x.no_such_method()  # type: ignore
+    torch.no_such_function(x)  # type: ignore
+
+
+def computing(x: Tensor, y: Tensor) -> Tensor:
+    assert_type(x + y, Tensor)
+    assert_type(1 - x * 2.5, Tensor)
+    assert_type(x @ y.t(), Tensor)
+    assert_type(x > 0, Tensor)
+    assert_type(x == y, Tensor)
+    assert_type(-x, Tensor)
+    x += 1
+    assert_type(x, Tensor)
+    x.add_(y, alpha=2).mul_(0.5)
+    assert_type(torch.add(x, y, alpha=2), Tensor)
+    assert_type(x.sum(), Tensor)
+    assert_type(x.sum(dim=(0, 1), keepdim=True), Tensor)
+    assert_type(x.max(), Tensor)
+    assert_type(x.max(dim=1).values, Tensor)
+    values, indices = torch.sort(x, descending=True)
+    assert_type(indices, Tensor)
+    assert_type(torch.max(x, y), Tensor)
+    assert_type(torch.split(values, 2), tuple[Tensor, ...])
+    assert_type(x.unbind(0), tuple[Tensor, ...])
+    assert_type(torch.where(x > 0, x, 0.0), Tensor)
+    assert_type(torch.allclose(x, y, atol=1e-3), bool)
+    assert_type(torch.einsum("ij,jk->ik", x, y), Tensor)
+    assert_type(x.nonzero(as_tuple=True), tuple[Tensor, ...])
+    torch.cat([x, y], dim=0)
+    torch.stack((x, y), 1)
+    torch.matmul(x, y, out=x)
+    x + "1"  # type: ignore
+    torch.cat(x, y)  # type: ignore
+    torch.softmax(x)  # type: ignore
+    return F.softmax(F.gelu(x), dim=-1)
+
+
+def indexing(x: Tensor) -> None:
+    assert_type(x[0], Tensor)
+    assert_type(x[..., None, 1:3, ::2], Tensor)
+    assert_type(x[x > 0], Tensor)
+    assert_type(x[torch.tensor([0, 1]), [1, 0]], Tensor)
+    x[0, 0] = 1.0
+    x[x > 0] = x.view(-1)
+    for row in x:
+        assert_type(row, Tensor)
+    x.view(2, 3)
+    x.view((2, -1)).permute(1, 0).reshape([6])
+    x[1.5]  # type: ignore
+
+
+def numbers(x: Tensor) -> None:
+    assert_type(float(x) + int(x), float)
+    assert_type(len(x), int)
+    if x.all():
+        pass
+    assert_type(x.to(torch.float64), Tensor)
+    assert_type(x.to("cpu", torch.half, copy=True), Tensor)
+    assert_type(x.float().long(), Tensor)
+    assert_type(torch.finfo(torch.float32).eps, float)
+    torch.from_numpy(x.numpy())
+
+
+class Double(Function):
+    @staticmethod
+    def forward(ctx: FunctionCtx, x: Tensor, factor: float) -> Tensor:
+        ctx.save_for_backward(x)
+        ctx.factor = factor
+        return x * factor
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, grad: Tensor) -> Any:
+        (x,) = ctx.saved_tensors
+        return grad * ctx.factor + 0 * x, None
+
+
+@torch.no_grad()
+def frozen(x: Tensor) -> Tensor:
+    return x * 2
+
+
+def gradients(x: Tensor) -> None:
+    assert_type(frozen(x), Tensor)
+    x.requires_grad_().register_hook(lambda g: g * 2).remove()
+    y = Double.apply(x, 2.0)
+    y.sum().backward(retain_graph=True)
+    (g,) = torch.autograd.grad(y.sum(), x)
+    with torch.no_grad():
+        x -= 0.1 * g
+    with torch.enable_grad(), torch.inference_mode(False):
+        torch.func.vmap(torch.func.grad(lambda v: v.sin()))(x)
+    torch.autograd.functional.jacobian(torch.exp, x, vectorize=True)
+    torch.autograd.gradcheck(torch.sin, (x,))
+    torch.manual_seed(1)
+    x.backward("no")  # type: ignore
