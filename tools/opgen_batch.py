@@ -98,6 +98,7 @@ OWN = {
     "index": ("autograd::can_batch_index(batch)", "autograd::batch_index(batch)"),
     "index_put": ("autograd::can_batch_index_put(batch)", "autograd::batch_index_put(batch, accumulate)"),
     "take": ("isIntegralType(batch[1].scalar_type(), false)", "autograd::batch_take(batch)"),
+    "one_hot": ("num_classes > 0", "facula::one_hot(batch.front(0), num_classes)"),
     "embedding": ("!batch.batched(0)",
                   "facula::embedding(weight, batch.front(1), padding_idx, scale_grad_by_freq, sparse)"),
     "searchsorted": ("!batch.batched(0) && batch[0].dim() == 1 && !sorter",

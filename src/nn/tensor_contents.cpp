@@ -73,6 +73,9 @@ void swap_contents(const Tensor& first, const Tensor& second) noexcept {
   std::swap(x.slot, y.slot);
   std::swap(x.tangents, y.tangents);
   std::swap(x.batch, y.batch);
+  // Each accumulator looks after the tensor that has its contents now.
+  x.geometry_changed(a);
+  y.geometry_changed(b);
 }
 
 }  // namespace facula::nn

@@ -38,8 +38,11 @@ std::string difference(const Tensor& got, const Tensor& want, bool values) {
   if (got.scalar_type() != want.scalar_type())
     return std::string("dtype ") + toString(got.scalar_type()) + ", the loop gives " + toString(want.scalar_type());
   if (!values) return {};
-  const bool wide = want.scalar_type() == kDouble || want.scalar_type() == kComplexDouble;
-  const double tolerance = wide ? 1e-10 : isDifferentiableType(want.scalar_type()) ? 1e-2 : 0;
+  const auto tolerance = [](ScalarType t) {
+    if (!isDifferentiableType(t)) return 0.0;
+    if (t == kDouble || t == kComplexDouble) return 1e-10;
+    return t == kFloat || t == kComplexFloat ? 1e-4 : elementSize(t) > 1 ? 2e-2 : 0.3;
+  }(want.scalar_type());
   const auto a = numbers(got), b = numbers(want);
   for (size_t i = 0; i < a.size(); ++i) {
     if (same_number(a[i].real(), b[i].real(), tolerance) && same_number(a[i].imag(), b[i].imag(), tolerance)) continue;

@@ -125,7 +125,7 @@ void add_boxed_creation(std::vector<BoxedOp>& table) {
        OpKind::Composite, BoxedVariant::Function,
        [](BoxedArgs a) { return box(facula::meshgrid(arg<TensorList>(a, 0), arg<std::string_view>(a, 1))); }},
       {"one_hot", "one_hot", "(Tensor self, int num_classes=-1) -> Tensor", {{"Tensor", "self", true}, {"int", "num_classes", false}},
-       OpKind::Composite, BoxedVariant::Function,
+       OpKind::Primitive, BoxedVariant::Function,
        [](BoxedArgs a) { return box(facula::one_hot(arg<Tensor>(a, 0), arg<int64_t>(a, 1, -1))); }},
   };
   table.insert(table.end(), std::begin(kOps), std::end(kOps));

@@ -78,7 +78,7 @@ constexpr OpInfo kOps[kOpCount] = {
     {"new_ones", OpKind::Creation, false},
     {"new_full", OpKind::Creation, false},
     {"meshgrid", OpKind::Composite, true},
-    {"one_hot", OpKind::Composite, false},
+    {"one_hot", OpKind::Primitive, false},
     {"gather", OpKind::Primitive, true},
     {"scatter", OpKind::Primitive, true},
     {"scatter_add", OpKind::Primitive, true},

@@ -451,7 +451,26 @@ std::vector<Tensor> meshgrid(TensorList tensors, std::string_view indexing) {
   return meaning::meshgrid(tensors, indexing);
 }
 
+namespace {
+
+Tensor one_hot_tracked(uint8_t flags, const Tensor& self, int64_t num_classes) {
+  if (flags & detail::kTracksBatch) {
+    const autograd::BatchCall batch(OpId::one_hot, self);
+    if (num_classes > 0) {
+      const detail::Above above;
+      return batch.wrap(facula::one_hot(batch.front(0), num_classes));
+    }
+    return autograd::unflat<Tensor>(autograd::batch_loop(
+        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::one_hot(t[0], num_classes)); }));
+  }
+  const detail::Below below;
+  return facula::one_hot(self, num_classes);
+}
+
+}  // namespace
+
 Tensor one_hot(const Tensor& self, int64_t num_classes) {
+  if (const uint8_t flags = autograd::tracked(self)) [[unlikely]] return one_hot_tracked(flags, self, num_classes);
   if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::one_hot, detail::AttrsOf(OneHotAttrs{detail::owned(num_classes)}));
   return meaning::one_hot(self, num_classes);
 }
