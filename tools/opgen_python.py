@@ -1,6 +1,7 @@
 """The part of opgen that writes the Python binding of the ops: for every op one entry with its overloads, each with its
 signature in Python's terms and a function that takes the arguments out, runs the op and wraps the result.
 """
+import ast
 
 # Schema type -> (getter of python/src/arguments.h without and with a default value).
 GETTERS = {
@@ -41,14 +42,16 @@ class PythonForm:
                 self.parts.append("*")
                 keyword_only = True
             default = "" if a.default is None else "=" + PYTHON_DEFAULTS.get(a.default, a.default)
-            self.parts.append(f"{a.type} {a.name}{default}")
+            # `!` marks what the op writes into: a tensor, never an array in its place.
+            written = "!" if self.inplace and a.name == "self" else ""
+            self.parts.append(f"{a.type}{written} {a.name}{default}")
             self.values.append((a, self.value(a, place)))
             place += 1
         self.out = None
         if not self.inplace and d.has("out"):
             if not keyword_only:
                 self.parts.append("*")
-            self.parts.append("Tensor? out=None" if len(d.results) == 1 else "Outs? out=None")
+            self.parts.append("Tensor!? out=None" if len(d.results) == 1 else f"Outs{len(d.results)}? out=None")
             self.out = place
 
     def value(self, a, place):
@@ -110,10 +113,9 @@ def run(function, values, kind, method=None, self_index=0):
 
 def finish(d, out):
     if len(d.results) > 1 and all(name for _, name in d.results):
-        fields = ", ".join(f'"{name}"' for _, name in d.results)
         types = "Tensor, " * (len(d.results) - 1) + "Tensor"
         made = f"std::tuple<{types}>(made)" if out else "std::move(made)"
-        return f'named({d.op.name}_type, "{d.op.name}", {{{fields}}}, result({made}))'
+        return f"named({d.op.name}_result, result({made}))"
     if len(d.results) > 1:
         types = "Tensor, " * (len(d.results) - 1) + "Tensor"
         return f"result(std::tuple<{types}>(made))"
@@ -173,19 +175,44 @@ def readable_signatures(op):
     return list(dict.fromkeys(lines))
 
 
-def doc_of(op, forms, wrap):
+def text_signature(name, p, method):
+    """The head of a doc from which inspect.signature() reads the parameters; None where they cannot be said so."""
+    positional = p.parts[:p.parts.index("*")] if "*" in p.parts else p.parts
+    lists = [part for part in positional if not (method and part.split()[1] == "self")]
+    if len(lists) == 1 and lists[0].split()[0].rstrip("?") == "int[]":
+        return None  # `f(1, 2)` means `f((1, 2))`
+    shown = readable(name, p, method)
+    params = shown[shown.index("(") + 1:-1]
+    try:
+        arguments = ast.parse(f"def f({params}): pass").body[0].args
+        for default in arguments.defaults + [d for d in arguments.kw_defaults if d is not None]:
+            ast.literal_eval(default)
+    except (SyntaxError, ValueError):
+        return None
+    first = "$self" if method else "$module"
+    return f"{name}({first}{', ' if params else ''}{params})\n--\n\n"
+
+
+def doc_of(op, forms, wrap, method, name):
     """What help() shows: a signature for each overload, then what the op gives."""
-    heads = [readable(op.inplace_name if p.inplace else op.name, p, False) for p in forms]
-    return "\n".join(heads) + "\n\n" + "\n".join(wrap(op.doc, 100))
+    forms = [p for p in forms if not method or p.d.self_arg is not None]
+    text = "\n".join(wrap(op.doc, 100))
+    if len(forms) == 1 and (head := text_signature(name, forms[0], method)):
+        return head + text
+    heads = [readable(name, p, method).removeprefix("Tensor.") for p in forms]
+    return "\n".join(dict.fromkeys(heads)) + "\n\n" + text
 
 
 def family_cpp(family, ops, header, wrap):
     lines = [f"// The ops of ops/{family}.ops for Python; {header}.", "#include <facula/generated/functions.h>", "",
              '#include "arguments.h"', '#include "op_families.h"', "", "namespace facula::python {", "namespace {", ""]
-    methods, functions = [], []
+    methods, functions, named = [], [], []
     for op in ops:
-        if any(len(d.results) > 1 and all(n for _, n in d.results) for d in op.defs):
-            lines += [f"PyTypeObject* {op.name}_type = nullptr;", ""]
+        result = next((d.results for d in op.defs if len(d.results) > 1 and all(n for _, n in d.results)), None)
+        if result:
+            fields = ", ".join(quoted(n) for _, n in result)
+            lines += [f'NamedResult {op.name}_result = {{"{op.name}", {{{fields}}}, nullptr}};', ""]
+            named.append(f"    &{op.name}_result,")
         for name, ident, forms, is_function, is_method in entries(op):
             for i, p in enumerate(forms):
                 unused = "" if p.values or p.out is not None else "[[maybe_unused]] "
@@ -193,28 +220,31 @@ def family_cpp(family, ops, header, wrap):
             lines.append(f"constexpr Overload {ident}_overloads[] = {{")
             lines += [f"    {{{quoted(p.signature)}, {ident}_{i}}}," for i, p in enumerate(forms)]
             lines += ["};", f'constexpr OpEntry {ident}_op = {{"{name}", {ident}_overloads, {len(forms)}}};', ""]
-            doc = quoted(doc_of(op, forms, wrap)).replace("\n", "\\n")
             names = [name] + [a + ("_" if name.endswith("_") and not a.endswith("_") else "") for a in op.aliases
                               if name != op.name or not a.endswith("_")]
             for n in names:
                 row = "{{\"{}\", python_function({}<{}_op>), METH_FASTCALL | METH_KEYWORDS, {}}},"
-                if is_method:
-                    methods.append("    " + row.format(n, "op_method", ident, doc))
-                if is_function:
-                    functions.append("    " + row.format(n, "op_function", ident, doc))
+                for wanted, table, kind, method in ((is_method, methods, "op_method", True),
+                                                    (is_function, functions, "op_function", False)):
+                    if wanted:
+                        doc = quoted(doc_of(op, forms, wrap, method, n)).replace("\n", "\\n")
+                        table.append("    " + row.format(n, kind, ident, doc))
     lines += ["constexpr PyMethodDef kMethods[] = {"] + methods + ["    {nullptr, nullptr, 0, nullptr},", "};"]
     lines += ["constexpr PyMethodDef kFunctions[] = {"] + functions + ["    {nullptr, nullptr, 0, nullptr},", "};"]
+    lines += ["NamedResult* const kNamed[] = {"] + named + ["    nullptr,", "};"]
     lines = [line.replace("constexpr PyMethodDef", "const PyMethodDef") for line in lines]
     lines += ["", "}  // namespace", "", f"const PyMethodDef* {family}_methods() {{ return kMethods; }}",
-              f"const PyMethodDef* {family}_functions() {{ return kFunctions; }}", "", "}  // namespace facula::python"]
+              f"const PyMethodDef* {family}_functions() {{ return kFunctions; }}",
+              f"NamedResult* const* {family}_named() {{ return kNamed; }}", "", "}  // namespace facula::python"]
     return lines
 
 
 def families_h(families, header):
     lines = [f"// The tables of each family of ops; {header}.", "#pragma once", "", "#include <nanobind/nanobind.h>", "",
-             "namespace facula::python {", ""]
+             "namespace facula::python {", "", "struct NamedResult;", ""]
     for family in families:
-        lines += [f"const PyMethodDef* {family}_methods();", f"const PyMethodDef* {family}_functions();"]
+        lines += [f"const PyMethodDef* {family}_methods();", f"const PyMethodDef* {family}_functions();",
+                  f"NamedResult* const* {family}_named();"]
     lines += ["", "#define FACULA_OP_FAMILIES(X) " + " ".join(f"X({family})" for family in families)]
     return lines + ["", "}  // namespace facula::python"]
 

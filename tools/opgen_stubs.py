@@ -77,8 +77,8 @@ class Stub:
     @staticmethod
     def param(type, name, default, d):
         optional = type.endswith("?") or default == "None"
-        type = type.rstrip("?")
-        shown = f"tuple[{', '.join(['Tensor'] * len(d.results))}]" if type == "Outs" else TYPES[type]
+        type = type.rstrip("?!")
+        shown = f"tuple[{', '.join(['Tensor'] * len(d.results))}]" if type.startswith("Outs") else TYPES[type]
         if optional:
             shown += " | None"
         if keyword.iskeyword(name):
@@ -183,5 +183,15 @@ def stub_file(families, header, wrap):
     return lines + functions + ["", "class _TensorOps:"] + methods[1:]
 
 
+def return_types(families, header):
+    lines = [f"# The types of results with names; {header}."]
+    for ops in families.values():
+        for op in ops:
+            if any(len(d.results) > 1 and all(n for _, n in d.results) for d in op.defs):
+                lines.append(f"from facula._ops import {result_class(op)} as {op.name}")
+    return lines
+
+
 def outputs(families, header, wrap):
-    return {"python/facula/_ops/__init__.pyi": stub_file(families, header, wrap)}
+    return {"python/facula/_ops/__init__.pyi": stub_file(families, header, wrap),
+            "python/facula/_ops/return_types.pyi": return_types(families, header)}

@@ -10,6 +10,7 @@
 #include <facula/autograd/autograd.h>
 #include <facula/tensor.h>
 
+#include <concepts>
 #include <functional>
 #include <initializer_list>
 #include <optional>
@@ -106,6 +107,30 @@ auto mapped(F f, VmapOptions options) {
   };
 }
 
+// Whether `f` takes `N` tensors, and the lowest such `N` that is not 0; 0 when there is none up to the limit.
+inline constexpr size_t kMostTensors = 16;
+template <class F, size_t N>
+constexpr bool takes_tensors() {
+  return []<size_t... I>(std::index_sequence<I...>) {
+    return std::is_invocable_v<const F&, std::enable_if_t<(I < N), const Tensor&>...>;
+  }
+  (std::make_index_sequence<N>());
+}
+template <class F, size_t N = 1>
+constexpr size_t least_tensors() {
+  if constexpr (N > kMostTensors) return 0;
+  else if constexpr (takes_tensors<F, N>()) return N;
+  else return least_tensors<F, N + 1>();
+}
+// Whether `f` takes a list. A function with `auto` parameters is not asked: its body might not compile for a list.
+template <class F>
+constexpr bool takes_list() {
+  if constexpr (std::is_class_v<F> && !requires { &F::operator(); }) return least_tensors<F>() == 0;
+  else return std::is_invocable_v<const F&, const variable_list&>;
+}
+
+FACULA_API void check_argument_count(const char* name, size_t given, size_t wanted);
+
 }  // namespace detail
 
 // The gradient of a function with one real number as result.
@@ -131,6 +156,11 @@ auto vmap(F f, InDims in_dims = {}, OutDims out_dims = 0, std::string randomness
                                                   .randomness = std::move(randomness),
                                                   .chunk_size = chunk_size});
 }
+// The same with all options by name: `vmap(f, VmapOptions{.chunk_size = 64})`.
+template <class F, std::same_as<VmapOptions> Options>
+auto vmap(F f, Options options) {
+  return detail::mapped(std::move(f), std::move(options));
+}
 // The same with one dimension for all arguments.
 template <class F, class Dim>
   requires std::is_integral_v<Dim>
@@ -142,15 +172,22 @@ auto vmap(F f, Dim in_dim, OutDims out_dims = 0, std::string randomness = "error
                                                   .chunk_size = chunk_size});
 }
 
-// Value and derivative in the direction of `tangents`, one for each argument.
+// Value and derivative in the direction of `tangents`, one for each argument. `f` takes a list, or as many tensors as there
+// are primals; then both are what `f` gives, a tensor, a pair, a tuple or a list.
 template <class F>
 auto jvp(const F& f, const variable_list& primals, const variable_list& tangents) {
-  if constexpr (std::is_invocable_v<F, const variable_list&>) {
+  if constexpr (detail::takes_list<F>()) {
     return detail::jvp([&](const variable_list& args) { return detail::as_list(f(args)); }, primals, tangents);
   } else {
-    const auto [values, derivatives] =
-        detail::jvp([&](const variable_list& args) { return detail::as_list(f(args.at(0))); }, primals, tangents);
-    return std::pair<Tensor, Tensor>(values.at(0), derivatives.at(0));
+    constexpr size_t count = detail::least_tensors<F>();
+    static_assert(count > 0, "jvp takes functions of tensors, or of one list of tensors");
+    detail::check_argument_count("jvp", primals.size(), count);
+    return [&]<size_t... I>(std::index_sequence<I...> places) {
+      using R = std::decay_t<decltype(f(primals[I]...))>;
+      auto [values, derivatives] = detail::jvp(detail::over_list(f, places), primals, tangents);
+      return std::pair<R, R>(detail::from_list<R>(std::move(values)), detail::from_list<R>(std::move(derivatives)));
+    }
+    (std::make_index_sequence<count>());
   }
 }
 

@@ -8,8 +8,6 @@
 
 The names are PyTorch's: `import facula as torch` carries ordinary tensor code.
 """
-from __future__ import annotations
-
 import builtins as _builtins
 import importlib as _importlib
 
@@ -37,7 +35,7 @@ newaxis = None
 legacy_contiguous_format = contiguous_format  # noqa: F405
 
 # Parts that cost time to import and that not every program uses.
-_LAZY = ("array_api", "func", "linalg", "nn", "random", "special", "testing", "utils")
+_LAZY = ("array_api", "func", "linalg", "nn", "random", "return_types", "special", "testing", "utils")
 
 
 def __getattr__(name):

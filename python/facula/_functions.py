@@ -1,13 +1,28 @@
-"""Functions whose Python form a schema cannot say: any number of tensors, results that depend on flags, names of NumPy."""
+"""Functions whose Python form a schema cannot say: any number of tensors, results that depend on flags."""
 from __future__ import annotations
 
-from . import _native
+import builtins as _builtins
+
+from . import _native, _products, _statistics
+from ._arguments import give as _give, need_tensor as _need_tensor, need_tensors as _need_tensors, several as _several
 from ._native import Size, Tensor
+from ._products import *  # noqa: F401,F403
+from ._statistics import *  # noqa: F401,F403
+from ._windows import *  # noqa: F401,F403
 
 __all__ = [
     "is_tensor", "is_storage", "is_floating_point", "is_complex", "is_nonzero", "numel", "einsum", "meshgrid",
     "broadcast_tensors", "broadcast_shapes", "cartesian_prod", "tensordot", "unique", "unique_consecutive", "nonzero",
     "norm", "atleast_1d", "atleast_2d", "atleast_3d", "split", "block_diag", "combinations", "square_",
+    "column_stack", "hsplit", "vsplit", "dsplit", "diagflat", "select_scatter", "slice_scatter", "diagonal_scatter",
+    "narrow_copy", "unravel_index", "is_conj", "is_neg", "is_same_size", "is_signed", "is_inference", "resolve_conj",
+    "resolve_neg", "detach", "detach_", "_assert",
+    # _products
+    "float_power", "ldexp", "dist", "addr", "addbmm", "mvlgamma", "vander", "matrix_power", "chain_matmul", "adjoint",
+    # _statistics
+    "cov", "corrcoef", "quantile", "nanquantile", "nanmedian", "mode", "trapezoid", "trapz", "cumulative_trapezoid",
+    # _windows
+    "bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window", "range",
 ]
 
 
@@ -23,16 +38,19 @@ def is_storage(obj):
 
 def is_floating_point(input):
     """Whether the dtype of a tensor is a floating-point one."""
+    _need_tensor("is_floating_point", input=input)
     return input.is_floating_point()
 
 
 def is_complex(input):
     """Whether the dtype of a tensor is a complex one."""
+    _need_tensor("is_complex", input=input)
     return input.is_complex()
 
 
 def is_nonzero(input):
     """Whether a tensor of one element is not zero."""
+    _need_tensor("is_nonzero", input=input)
     if input.numel() != 1:
         raise RuntimeError(f"is_nonzero(): the tensor has {input.numel()} elements, not one; use any() or all()")
     return bool(input)
@@ -40,21 +58,47 @@ def is_nonzero(input):
 
 def numel(input):
     """The number of elements."""
+    _need_tensor("numel", input=input)
     return input.numel()
 
 
-def _several(tensors):
-    """`f(a, b)` and `f([a, b])` mean the same."""
-    if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
-        return tuple(tensors[0])
-    return tensors
+def einsum(*args):
+    """Sums of products along indices that an equation names, `einsum('ij,jk->ik', a, b)`, or that lists of numbers
+    do, `einsum(a, [0, 1], b, [1, 2], [0, 2])`."""
+    if not args:
+        raise TypeError("einsum(): an equation such as 'ij,jk->ik' and tensors are needed")
+    if isinstance(args[0], Tensor):
+        return _native.einsum(*_from_lists(args))
+    if not isinstance(args[0], str):
+        raise TypeError(f"einsum(): the equation must be a str such as 'ij,jk->ik', not {type(args[0]).__name__}")
+    return _native.einsum(args[0], _several(args[1:]))
 
 
-def einsum(equation, *operands):
-    """Sums of products along indices that an equation names: `einsum('ij,jk->ik', a, b)`."""
-    if not isinstance(equation, str):
-        raise TypeError(f"einsum(): the equation must be a str such as 'ij,jk->ik', not {type(equation).__name__}")
-    return _native.einsum(equation, _several(operands))
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+
+def _from_lists(args):
+    """The equation and the tensors of einsum's form with lists. Letters are ordered as their numbers are, so that a
+    result without a list gets the order of the numbers."""
+    def word(labels):
+        if isinstance(labels, (str, Tensor)) or not hasattr(labels, "__iter__"):
+            raise TypeError(f"einsum(): a list of indices must follow each tensor, not {type(labels).__name__}")
+        said = ""
+        for label in labels:
+            if label is Ellipsis:
+                said += "..."
+            elif not isinstance(label, int) or not 0 <= label < 52:
+                raise ValueError(f"einsum(): an index in a list is a number from 0 to 51 or Ellipsis, not {label!r}")
+            else:
+                said += _LETTERS[label]
+        return said
+
+    tensors = args[:len(args) - len(args) % 2:2]
+    _need_tensor("einsum", **{f"operands[{i}]": t for i, t in enumerate(tensors)})
+    equation = ",".join(word(labels) for labels in args[1::2])
+    if len(args) % 2:
+        equation += "->" + word(args[-1])
+    return equation, tensors
 
 
 def meshgrid(*tensors, indexing=None):
@@ -98,10 +142,11 @@ def combinations(input, r=2, with_replacement=False):
     """All choices of `r` elements of a vector, one in each row."""
     import itertools
 
+    _need_tensor("combinations", input=input)
     if input.dim() != 1:
         raise RuntimeError(f"combinations(): expected a vector, got {input.dim()} dims")
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
-    rows = list(choose(range(input.numel()), r))
+    rows = list(choose(_builtins.range(input.numel()), r))
     if not rows:
         return input.new_empty((0, r))
     return input[_native.tensor(rows, device=input.device)]
@@ -109,6 +154,7 @@ def combinations(input, r=2, with_replacement=False):
 
 def tensordot(a, b, dims=2, out=None):
     """Sums of products over `dims`: that many last dims of `a` with first dims of `b`, or two lists of dims."""
+    _need_tensor("tensordot", a=a, b=b)
     if isinstance(dims, Tensor):
         dims = dims.tolist()
     if isinstance(dims, int):
@@ -116,10 +162,10 @@ def tensordot(a, b, dims=2, out=None):
             raise RuntimeError(f"tensordot(): dims must not be negative, got {dims}")
         if dims > min(a.dim(), b.dim()):
             raise RuntimeError(f"tensordot(): dims is {dims}, but the tensors have {a.dim()} and {b.dim()} dims")
-        dims = (list(range(a.dim() - dims, a.dim())), list(range(dims)))
+        dims = (list(_builtins.range(a.dim() - dims, a.dim())), list(_builtins.range(dims)))
     first, second = ([d] if isinstance(d, int) else list(d) for d in dims)
     made = _native.tensordot(a, b, first, second)
-    return made if out is None else out.copy_(made)
+    return _give(made, out)
 
 
 def block_diag(*tensors):
@@ -171,12 +217,13 @@ def nonzero(input, *, out=None, as_tuple=False):
 
 def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
     """The p-norm of all elements or along `dim`; 'fro' is the 2-norm."""
+    _need_tensor("norm", input=input)
     if p is None or p == "fro":
         p = 2
     elif isinstance(p, str):
         raise RuntimeError(f"norm(): '{p}' is not supported; use a number or 'fro'")
     if dim is None:
-        dim = list(range(input.dim())) if keepdim else None
+        dim = list(_builtins.range(input.dim())) if keepdim else None
     elif isinstance(dim, int):
         dim = [dim]
     if dim is None:
@@ -185,7 +232,7 @@ def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
         made = _native.norm(input, p, dim, keepdim)
     else:
         made = _native.norm(input, p, dim, keepdim, dtype=dtype)
-    return made if out is None else out.copy_(made)
+    return _give(made, out)
 
 
 def _at_least(native):
@@ -213,16 +260,189 @@ def square_(input):
     return input.square_()
 
 
-def _method(function):
-    """The function as a method: `x.unique(...)`."""
-    def method(self, *args, **keywords):
-        return function(self, *args, **keywords)
-
-    method.__name__ = function.__name__
-    method.__qualname__ = f"Tensor.{function.__name__}"
-    method.__doc__ = function.__doc__
-    return method
+def column_stack(tensors, *, out=None):
+    """Vectors and matrices side by side, as columns."""
+    tensors = _need_tensors("column_stack", "tensors", tensors)
+    return _give(_native.hstack([t.reshape(t.numel(), 1) if t.dim() < 2 else t for t in tensors]), out)
 
 
-for _function in (unique, unique_consecutive, nonzero, norm, split, is_nonzero):
-    setattr(Tensor, _function.__name__, _method(_function))
+def _split_along(function, input, sections, dim, least):
+    _need_tensor(function, input=input)
+    if input.dim() < least:
+        raise RuntimeError(f"{function}(): requires a tensor with at least {least} dimension, but got a tensor with "
+                           f"{input.dim()} dimensions!")
+    if isinstance(sections, int):
+        if sections <= 0 or input.shape[dim] % sections:
+            raise RuntimeError(f"{function}(): attempted to split along dimension {dim}, but the size of the dimension "
+                               f"{input.shape[dim]} is not divisible by the split_size {sections}!")
+    return _native.tensor_split(input, sections, dim)
+
+
+def hsplit(input, indices_or_sections):
+    """Equal parts side by side, or parts between the given columns."""
+    dim = 0 if isinstance(input, Tensor) and input.dim() == 1 else 1
+    return _split_along("hsplit", input, indices_or_sections, dim, 1)
+
+
+def vsplit(input, indices_or_sections):
+    """Equal parts one below the other, or parts between the given rows."""
+    return _split_along("vsplit", input, indices_or_sections, 0, 2)
+
+
+def dsplit(input, indices_or_sections):
+    """Equal parts along the third dim, or parts between the given places."""
+    return _split_along("dsplit", input, indices_or_sections, 2, 3)
+
+
+def diagflat(input, offset=0):
+    """A matrix with all entries of a tensor on its diagonal."""
+    _need_tensor("diagflat", input=input)
+    return _native.diag(input.reshape(-1), offset)
+
+
+def _scattered(function, input, src, view):
+    """A copy of `input` in which `src` takes the place of what `view` shows."""
+    _need_tensor(function, input=input, src=src)
+    made = input.clone()
+    place = view(made)
+    if place.shape != src.shape:
+        raise RuntimeError(f"{function}(): expected src to have the size of the slice of input: slice size = "
+                           f"{list(place.shape)}, src size = {list(src.shape)}")
+    place.copy_(src)
+    return made
+
+
+def select_scatter(input, src, dim, index):
+    """A copy of `input` with `src` at one index of a dim."""
+    return _scattered("select_scatter", input, src, lambda made: made.select(dim, index))
+
+
+def slice_scatter(input, src, dim=0, start=None, end=None, step=1):
+    """A copy of `input` with `src` in a slice of a dim."""
+    return _scattered("slice_scatter", input, src, lambda made: _native.slice(made, dim, start, end, step))
+
+
+def diagonal_scatter(input, src, offset=0, dim1=0, dim2=1):
+    """A copy of `input` with `src` on a diagonal."""
+    return _scattered("diagonal_scatter", input, src, lambda made: _native.diagonal(made, offset, dim1, dim2))
+
+
+def narrow_copy(input, dim, start, length):
+    """`length` entries of a dim from `start` on, as a copy."""
+    _need_tensor("narrow_copy", input=input)
+    return input.narrow(dim, start, length).clone(memory_format=_native.contiguous_format)
+
+
+def unravel_index(indices, shape):
+    """The index in each dim of a tensor of the given shape, from indices into its flat entries."""
+    _need_tensor("unravel_index", indices=indices)
+    if indices.is_floating_point() or indices.is_complex() or indices.dtype is _native.bool:
+        raise TypeError(f"unravel_index(): expected integer indices, got {indices.dtype}")
+    if isinstance(shape, Tensor):
+        shape = shape.tolist()
+    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    if any(size < 0 for size in shape):
+        raise ValueError(f"unravel_index(): 'shape' cannot have negative values, but got {shape}")
+    made = []
+    for size in reversed(shape):
+        made.append(indices.remainder(size))
+        indices = indices.div(size, rounding_mode="floor")
+    return tuple(reversed(made))
+
+
+def fill_diagonal_(input, fill_value, wrap=False):
+    """Writes a number on the diagonal; with `wrap` the diagonal of a high matrix starts again below."""
+    if input.dim() < 2:
+        raise RuntimeError(f"fill_diagonal_(): dimensions must larger than 1, got {input.dim()}")
+    if input.dim() > 2 and len(set(input.shape)) > 1:
+        raise RuntimeError("fill_diagonal_(): all dimensions of input must be of equal length, got "
+                           f"{list(input.shape)}")
+    if input.dim() == 2:
+        input.diagonal().fill_(fill_value)
+    else:
+        input.as_strided((input.shape[0],), (sum(input.stride()),), input.storage_offset()).fill_(fill_value)
+    if wrap and input.dim() == 2:
+        rows, columns = input.shape
+        for row in _builtins.range(columns + 1, rows, columns + 1):
+            input[row:].diagonal().fill_(fill_value)
+    return input
+
+
+def sum_to_size(input, *size):
+    """Sums over dims until the shape is `size`, from which the shape came by broadcasting."""
+    size = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
+    extra = input.dim() - len(size)
+    if extra < 0 or any(s not in (1, n) for s, n in zip(size, input.shape[extra:])):
+        raise RuntimeError(f"sum_to_size(): size {list(size)} is not expandable to size {list(input.shape)}.")
+    dims = [extra + i for i, s in enumerate(size) if s == 1 and input.shape[extra + i] != 1]
+    made = input.sum(dims, keepdim=True) if dims else input
+    return made.sum(list(_builtins.range(extra))) if extra else made
+
+
+def is_conj(input):
+    """Whether the entries are seen conjugated."""
+    _need_tensor("is_conj", input=input)
+    return input.is_conj()
+
+
+def is_neg(input):
+    """Whether the entries are seen negated."""
+    _need_tensor("is_neg", input=input)
+    return input.is_neg()
+
+
+def is_same_size(input, other):
+    """Whether two tensors have the same shape."""
+    _need_tensor("is_same_size", input=input, other=other)
+    return input.is_same_size(other)
+
+
+def is_signed(input):
+    """Whether the dtype has negative numbers."""
+    _need_tensor("is_signed", input=input)
+    return input.is_signed()
+
+
+def is_inference(input):
+    """Whether a tensor was made in inference mode."""
+    _need_tensor("is_inference", input=input)
+    return input.is_inference()
+
+
+def resolve_conj(input):
+    """The tensor with its conjugation done."""
+    _need_tensor("resolve_conj", input=input)
+    return input.resolve_conj()
+
+
+def resolve_neg(input):
+    """The tensor with its negation done."""
+    _need_tensor("resolve_neg", input=input)
+    return input.resolve_neg()
+
+
+def detach(input):
+    """The same entries, outside the graph."""
+    _need_tensor("detach", input=input)
+    return input.detach()
+
+
+def detach_(input):
+    """Takes a tensor out of the graph."""
+    _need_tensor("detach_", input=input)
+    return input.detach_()
+
+
+def _assert(condition, message):
+    """Python's assert as a function."""
+    assert condition, message
+
+
+# The first argument of a function is the tensor of the method.
+for _function in (unique, unique_consecutive, nonzero, norm, split, is_nonzero, hsplit, vsplit, dsplit, diagflat,
+                  select_scatter, slice_scatter, diagonal_scatter, narrow_copy, fill_diagonal_, sum_to_size,
+                  _products.float_power, _products.float_power_, _products.ldexp, _products.ldexp_, _products.dist,
+                  _products.addr, _products.addr_, _products.addbmm, _products.addbmm_, _products.mvlgamma,
+                  _products.mvlgamma_, _products.matrix_power, _statistics.cov, _statistics.corrcoef,
+                  _statistics.quantile, _statistics.nanquantile, _statistics.nanmedian, _statistics.mode):
+    setattr(Tensor, _function.__name__, _function)

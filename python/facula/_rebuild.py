@@ -35,6 +35,11 @@ def reduce_tensor(tensor, protocol):
     return (rebuild_tensor, parts, dict(attributes)) if attributes else (rebuild_tensor, parts)
 
 
+def rebuild_generator(device, state):
+    """A generator that goes on where another one was; pickles and copies call it by name."""
+    return _native.Generator(device).set_state(state)
+
+
 def deepcopy_tensor(tensor, memo):
     """A copy with memory, gradient and attributes of its own."""
     if id(tensor) in memo:

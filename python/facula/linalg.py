@@ -1,28 +1,34 @@
 """Linear algebra, as far as the library has it: products and norms."""
 from . import _native
+from ._arguments import give as _give, need_tensor as _need_tensor, need_tensors as _need_tensors
 from ._functions import norm as _norm
+from ._products import matrix_power as _matrix_power, powers as _powers
 
 cross, matmul = _native.cross, _native.matmul
 
 
 def vecdot(x, y, *, dim=-1, out=None):
     """Sums of conj(x) times y along a dim."""
+    _need_tensor("vecdot", x=x, y=y)
     made = (x.conj() * y).sum(dim)
-    return made if out is None else out.copy_(made)
+    return _give(made, out)
 
 
 def diagonal(A, *, offset=0, dim1=-2, dim2=-1):
     """The diagonals of matrices, as a view."""
+    _need_tensor("diagonal", A=A)
     return _native.diagonal(A, offset, dim1, dim2)
 
 
 def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None, out=None):
     """The norm of the entries, seen as one vector or as vectors along `dim`."""
+    _need_tensor("vector_norm", x=x)
     return _norm(x, ord, dim, keepdim, out=out, dtype=dtype)
 
 
 def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None, out=None):
     """The norm of matrices: 'fro', 1, -1, inf or -inf."""
+    _need_tensor("matrix_norm", A=A)
     if A.dim() < 2:
         raise RuntimeError(f"matrix_norm(): the tensor must have at least 2 dims, got {A.dim()}")
     if dtype is not None:
@@ -36,14 +42,17 @@ def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None, out=No
         made = sums.amax(outer, keepdim=True) if ord > 0 else sums.amin(outer, keepdim=True)
         if not keepdim:
             made = made.squeeze(tuple(sorted((rows, columns))))
+    elif ord not in ("nuc", 2, -2):
+        raise RuntimeError(f"matrix_norm(): Order {ord} not supported; use 'fro', 1, -1, inf or -inf")
     else:
         raise NotImplementedError(f"matrix_norm(): ord {ord!r} needs singular values, which are not here yet; "
                                   "use 'fro', 1, -1, inf or -inf")
-    return made if out is None else out.copy_(made)
+    return _give(made, out)
 
 
 def norm(A, ord=None, dim=None, keepdim=False, *, out=None, dtype=None):
     """A vector's or a matrix's norm, by the number of dims."""
+    _need_tensor("norm", A=A)
     if dim is not None and not isinstance(dim, int) and len(dim) == 2 and ord is not None:
         return matrix_norm(A, ord, dim, keepdim, dtype=dtype, out=out)
     if dim is None and ord is not None and A.dim() == 2:
@@ -53,7 +62,7 @@ def norm(A, ord=None, dim=None, keepdim=False, *, out=None, dtype=None):
 
 def multi_dot(tensors, *, out=None):
     """The product of several matrices, in the order that multiplies least."""
-    tensors = list(tensors)
+    tensors = list(_need_tensors("multi_dot", "tensors", tensors))
     if len(tensors) < 2:
         raise RuntimeError(f"multi_dot(): expected at least 2 tensors, got {len(tensors)}")
     first, last = tensors[0].dim() == 1, tensors[-1].dim() == 1
@@ -79,4 +88,21 @@ def multi_dot(tensors, *, out=None):
         made = made.squeeze(0)
     if last:
         made = made.squeeze(-1)
-    return made if out is None else out.copy_(made)
+    return _give(made, out)
+
+
+def matrix_power(A, n, *, out=None):
+    """Square matrices multiplied n times with themselves."""
+    _need_tensor("matrix_power", A=A)
+    return _matrix_power(A, n, out=out)
+
+
+def vander(x, *, N=None):
+    """Matrices whose rows are the powers of the entries along the last dim, the lowest first."""
+    _need_tensor("vander", x=x)
+    if x.dim() == 0:
+        raise RuntimeError("vander(): expected a tensor with at least one dim, got none")
+    count = x.shape[-1] if N is None else N
+    if count <= 1:
+        raise RuntimeError(f"vander(): N must be greater than 1, got {count}")
+    return _powers(x, count)

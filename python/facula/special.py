@@ -1,5 +1,7 @@
 """Special functions, under the names of SciPy and PyTorch."""
 from . import _native
+from ._arguments import need_tensor as _need_tensor
+from ._products import mvlgamma as multigammaln  # noqa: F401
 
 digamma = psi = _native.digamma
 erf, erfc, erfinv, exp2, expm1, log1p = (_native.erf, _native.erfc, _native.erfinv, _native.exp2, _native.expm1,
@@ -18,11 +20,13 @@ def polygamma(n, input, *, out=None):
 
 def entr(input):
     """-x log x, with 0 at 0 and minus infinity below."""
+    _need_tensor("entr", input=input)
     return _native.where(input < 0, -float("inf"), -_native.xlogy(input, input))
 
 
 def ndtr(input):
     """The area under the standard normal density up to each entry."""
+    _need_tensor("ndtr", input=input)
     return 0.5 * _native.erfc(input * -0.7071067811865476)
 
 

@@ -1,6 +1,8 @@
 // From a Python call to a C++ call: reading signatures, matching arguments, saying what did not fit.
 #include "arguments.h"
 
+#include <facula/facula.h>
+
 #include <cstring>
 #include <string>
 
@@ -55,6 +57,7 @@ struct Param {
   bool optional;  // None means that nothing was given
   bool required;
   bool written;
+  size_t count;  // of the tensors of `out`, where there are several
   const char* shown;
   std::string name;
   std::string default_text;
@@ -114,14 +117,21 @@ Signature::Signature(const Overload& overload, bool method) : call_(overload.cal
     param.name = std::string(rest.substr(0, equals));
     if (!param.required) param.default_text = std::string(rest.substr(equals + 1));
     // `self` may be a number in some overloads, which then are no methods.
-    if (param.name == "self" && method && type == "Tensor") self_ = params_.size();
+    if (param.name == "self" && method && (type == "Tensor" || type == "Tensor!")) self_ = params_.size();
     if (param.name == "self" && !method) param.name = "input";
     if (type.ends_with('?')) {
       param.optional = true;
       type.remove_suffix(1);
     }
     param.optional |= param.default_text == "None";
-    param.written = param.name == "out" || (param.name == "self" && method);
+    if (type.ends_with('!')) {
+      param.written = true;
+      type.remove_suffix(1);
+    }
+    if (type.starts_with("Outs")) {
+      param.count = static_cast<size_t>(type.back() - '0');
+      type.remove_suffix(1);
+    }
     for (const KindName& k : kKinds) {
       if (type == k.schema) {
         param.kind = k.kind;
@@ -173,7 +183,13 @@ bool Signature::fits(const Param& param, PyObject* object, Lenient lenient) cons
     case Kind::Device: return is_device(object);
     case Kind::Format: return is_memory_format(object);
     case Kind::Generator: return is_generator(object);
-    case Kind::Outs: return is_tensor_list(object);
+    case Kind::Outs: {
+      if (!PyTuple_Check(object) && !PyList_Check(object)) return false;
+      if (static_cast<size_t>(PySequence_Fast_GET_SIZE(object)) != param.count) return false;
+      for (size_t i = 0; i < param.count; ++i)
+        if (!is_tensor(PySequence_Fast_ITEMS(object)[i])) return false;
+      return true;
+    }
   }
   return false;
 }
@@ -252,7 +268,11 @@ bool Signature::match(Arguments& arguments, PyObject* self, PyObject* const* giv
     if (why) {
       const size_t position = i + 1 - (self_ < i ? 1 : 0);
       *why = str("argument '", param.name, "'", i < given_places ? str(" (position ", position, ")") : std::string(),
-                 " must be ", param.shown, ", not ", Py_TYPE(slot)->tp_name);
+                 " must be ", param.shown);
+      if (param.count) *why += str(" of length ", param.count);
+      *why += str(", not ", Py_TYPE(slot)->tp_name);
+      if (PyTuple_Check(slot) || PyList_Check(slot))
+        *why += str(" of length ", static_cast<int64_t>(PySequence_Fast_GET_SIZE(slot)));
     }
     return false;
   }
@@ -331,13 +351,48 @@ PyObject* call_op(const OpEntry& op, void*& cache, PyObject* self, PyObject* con
 
 // Arguments.
 
+// Whether the tape may keep the operands of the call.
+bool Arguments::records() const {
+  if (!GradMode::is_enabled()) return false;
+  auto wanted = [](PyObject* object) { return is_tensor(object) && tensor_of(object).requires_grad(); };
+  for (PyObject* slot : slots_) {
+    if (!slot) continue;
+    if (wanted(slot)) return true;
+    if (!PyTuple_Check(slot) && !PyList_Check(slot)) continue;
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(slot); ++i)
+      if (wanted(PySequence_Fast_ITEMS(slot)[i])) return true;
+  }
+  return false;
+}
+
+// An array changes without the tape's knowledge, so what the tape may keep is a copy.
+Tensor Arguments::converted_alone(PyObject* object) const {
+  Tensor made = to_tensor(object);
+  return records() ? made.clone() : made;
+}
+
 const Tensor& Arguments::converted(PyObject* object) {
-  tensor_lists_.emplace_front(1, to_tensor(object));
+  tensor_lists_.emplace_front(1, converted_alone(object));
+  work_ += tensor_lists_.front()[0].numel();
   return tensor_lists_.front()[0];
 }
 
+void Arguments::refuse_written(PyObject* object) {
+  throw TypeMismatch(str("expected a Tensor to write into, not ", Py_TYPE(object)->tp_name));
+}
+
+// Held by handles of our own: somebody may change the list while the op works.
 Tensor& Arguments::written(size_t i, size_t member) {
-  Tensor& found = tensor_of(PySequence_Fast_ITEMS(slots_[i])[member]);
+  if (!outs_) {
+    outs_ = &tensor_lists_.emplace_front();
+    for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(slots_[i]); ++k) {
+      PyObject* item = PySequence_Fast_ITEMS(slots_[i])[k];
+      if (!is_tensor(item)) refuse_written(item);
+      outs_->push_back(tensor_of(item));
+    }
+  }
+  if (member >= outs_->size()) throw TypeMismatch("out: the tuple has too few Tensors");
+  Tensor& found = (*outs_)[member];
   work_ += found.impl()->numel;
   return found;
 }
@@ -349,11 +404,12 @@ std::optional<Tensor> Arguments::optional_tensor(size_t i) {
 
 TensorList Arguments::tensors(size_t i) {
   PyObject* list = slots_[i];
-  const auto count = static_cast<size_t>(PySequence_Fast_GET_SIZE(list));
   std::vector<Tensor>& made = tensor_lists_.emplace_front();
-  made.reserve(count);
-  for (size_t k = 0; k < count; ++k) {
-    made.push_back(to_tensor(PySequence_Fast_ITEMS(list)[k]));
+  made.reserve(static_cast<size_t>(PySequence_Fast_GET_SIZE(list)));
+  // The size is asked anew: taking an array may run code that changes the list.
+  for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(list); ++k) {
+    PyObject* item = PySequence_Fast_ITEMS(list)[k];
+    made.push_back(is_tensor(item) ? tensor_of(item) : converted_alone(item));
     work_ += made.back().numel();
   }
   return made;
@@ -366,7 +422,8 @@ ArrayRef<std::optional<Tensor>> Arguments::optional_tensors(size_t i) {
   for (size_t k = 0; k < count; ++k) {
     PyObject* item = PySequence_Fast_ITEMS(list)[k];
     if (item == Py_None) made.emplace_back();
-    else made.emplace_back(tensor_of(item));
+    else if (is_tensor(item)) made.emplace_back(tensor_of(item));
+    else throw TypeMismatch(str("expected a Tensor or None, not ", Py_TYPE(item)->tp_name));
   }
   return made;
 }
@@ -445,22 +502,48 @@ PyObject* result(const std::vector<Tensor>& tensors) {
   return tuple;
 }
 
-PyObject* named(PyTypeObject*& type, const char* name, std::initializer_list<const char*> fields, PyObject* tuple) {
+namespace {
+
+// One member a line, as tensors are wide.
+PyObject* named_repr(PyObject* self, PyObject*) {
+  return guarded([&]() -> PyObject* {
+    std::string text = std::string(Py_TYPE(self)->tp_name) + "(\n";
+    const PyMemberDef* member = Py_TYPE(self)->tp_members;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self); ++i) {
+      const nb::object shown = checked(PyObject_Repr(PyTuple_GET_ITEM(self, i)));
+      if (i) text += ",\n";
+      text += str(member[i].name, "=", to_text_view(shown.ptr()));
+    }
+    return PyUnicode_FromString((text + ")").c_str());
+  });
+}
+
+}  // namespace
+
+PyTypeObject* type_of(NamedResult& result) {
+  if (result.type) return result.type;
+  std::vector<PyStructSequence_Field> described;
+  for (const char* field : result.fields)
+    if (field) described.push_back({field, ""});
+  const int count = static_cast<int>(described.size());
+  described.push_back({nullptr, nullptr});
+  const auto* qualified = new std::string(str("facula.return_types.", result.name));  // the type keeps a pointer to it
+  PyStructSequence_Desc desc = {qualified->c_str(), "A result with names.", described.data(), count};
+  auto* made = reinterpret_cast<PyObject*>(PyStructSequence_NewType(&desc));
+  if (!made) throw nb::python_error();
+  static PyMethodDef repr = {"__repr__", named_repr, METH_NOARGS, nullptr};
+  const nb::object method = checked(PyDescr_NewMethod(reinterpret_cast<PyTypeObject*>(made), &repr));
+  if (PyObject_SetAttrString(made, "__repr__", method.ptr()) < 0) throw nb::python_error();
+  result.type = reinterpret_cast<PyTypeObject*>(made);
+  return result.type;
+}
+
+PyObject* named(NamedResult& type, PyObject* tuple) {
   if (!tuple) return nullptr;
-  if (!type) {
-    std::vector<PyStructSequence_Field> described;
-    for (const char* field : fields) described.push_back({field, ""});
-    described.push_back({nullptr, nullptr});
-    const auto* qualified = new std::string(str("facula.return_types.", name));  // the type keeps a pointer to it
-    PyStructSequence_Desc desc = {qualified->c_str(), "", described.data(), static_cast<int>(fields.size())};
-    type = PyStructSequence_NewType(&desc);
-  }
-  PyObject* made = type ? PyStructSequence_New(type) : nullptr;
-  if (made) {
-    for (Py_ssize_t i = 0; i < static_cast<Py_ssize_t>(fields.size()); ++i)
-      PyStructSequence_SetItem(made, i, Py_NewRef(PyTuple_GET_ITEM(tuple, i)));
-  }
-  Py_DECREF(tuple);
+  const nb::object members = nb::steal(tuple);
+  PyObject* made = PyStructSequence_New(type_of(type));
+  for (Py_ssize_t i = 0; made && i < PyTuple_GET_SIZE(tuple); ++i)
+    PyStructSequence_SetItem(made, i, Py_NewRef(PyTuple_GET_ITEM(tuple, i)));
   return made;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "errors.h"
+#include "references.h"
 #include "tensor_object.h"
 #include "values.h"
 
@@ -31,6 +32,8 @@ class Arguments {
   }
   // A tensor that the op writes into.
   Tensor& written(size_t i) {
+    if (!is_tensor(slots_[i])) [[unlikely]]
+      refuse_written(slots_[i]);
     work_ += tensor_of(slots_[i]).impl()->numel;
     return tensor_of(slots_[i]);
   }
@@ -77,6 +80,9 @@ class Arguments {
  private:
   friend class Signature;
   const Tensor& converted(PyObject* object);
+  Tensor converted_alone(PyObject* object) const;
+  bool records() const;
+  [[noreturn]] static void refuse_written(PyObject* object);
 
   PyObject* slots_[kMostArguments] = {};
   int64_t work_ = 0;
@@ -86,6 +92,7 @@ class Arguments {
   size_t spread_slot_ = 0;
   int64_t integers_[24];
   size_t integers_used_ = 0;
+  std::vector<Tensor>* outs_ = nullptr;  // the tensors of a tuple given as `out`
   std::forward_list<std::vector<int64_t>> long_lists_;
   std::forward_list<std::vector<Tensor>> tensor_lists_;
   std::forward_list<std::vector<std::optional<Tensor>>> optional_lists_;
@@ -123,7 +130,7 @@ class Released {
  public:
   explicit Released(int64_t work) : state_(work >= 2048 ? PyEval_SaveThread() : nullptr) {}
   ~Released() {
-    if (state_) PyEval_RestoreThread(state_);
+    if (state_) return_to_python(state_);
   }
   Released(const Released&) = delete;
   Released& operator=(const Released&) = delete;
@@ -153,7 +160,14 @@ PyObject* result(std::tuple<Ts...> tensors) {
       tensors);
   return tuple;
 }
-// A tuple whose members have names, as `x.max(0).values`. `type` is made at the first call.
-PyObject* named(PyTypeObject*& type, const char* name, std::initializer_list<const char*> fields, PyObject* tuple);
+// A tuple whose members have names, as `x.max(0).values`. Its type is made when it is first asked for.
+struct NamedResult {
+  const char* name;
+  const char* fields[8];  // the rest is null
+  PyTypeObject* type;
+};
+PyTypeObject* type_of(NamedResult& result);
+// Takes the tuple over.
+PyObject* named(NamedResult& type, PyObject* tuple);
 
 }  // namespace facula::python

@@ -209,7 +209,7 @@ variable_list gradients_from(const ContextObject& object, const char* name, PyOb
 
 // Backward, called by the engine.
 variable_list run_backward(AutogradContext* context, variable_list grads) {
-  const nb::gil_scoped_acquire lock;
+  const Locked lock;
   const std::shared_ptr<Keeper> keeper = kept_in(*context);
   PyObject* self = keeper->get();
   const ContextObject* object = as_context(self);

@@ -52,7 +52,7 @@ Tensor gradient_from(PyObject* result, const char* where) {
 }
 
 Tensor run_tensor_hook(const Hook& hook, const Tensor& grad) {
-  const nb::gil_scoped_acquire lock;
+  const Locked lock;
   const nb::object given = checked(wrap(grad));
   const nb::object result = checked(PyObject_CallOneArg(hook.callable(), given.ptr()));
   return result.is_none() ? Tensor() : gradient_from(result.ptr(), "register_hook");
@@ -91,7 +91,7 @@ PyObject* add_accumulated_hook(const Tensor& tensor, PyObject* callable) {
   const Node* accumulator = nodes_held_by(tensor.impl()).second;
   auto hook = std::make_shared<Hook>(accumulator, callable);
   HookHandle handle = tensor.register_post_accumulate_grad_hook([hook](const Tensor& leaf) {
-    const nb::gil_scoped_acquire lock;
+    const Locked lock;
     const nb::object given = checked(wrap(leaf));
     const nb::object result = checked(PyObject_CallOneArg(hook->callable(), given.ptr()));
     FACULA_CHECK(result.is_none(), Error,
@@ -104,7 +104,7 @@ PyObject* add_node_hook(const intrusive_ptr<Node>& node, PyObject* callable) {
   check_callable(callable, "register_hook");
   auto hook = std::make_shared<Hook>(node.get(), callable);
   HookHandle handle = node->add_post_hook([hook](const variable_list& outputs, const variable_list& inputs) {
-    const nb::gil_scoped_acquire lock;
+    const Locked lock;
     const nb::object went = checked(tuple_of(outputs)), came = checked(tuple_of(inputs));
     const nb::object result = checked(PyObject_CallFunctionObjArgs(hook->callable(), went.ptr(), came.ptr(), nullptr));
     return gradients_from(result.ptr(), outputs, "register_hook");
@@ -116,7 +116,7 @@ PyObject* add_node_prehook(const intrusive_ptr<Node>& node, PyObject* callable) 
   check_callable(callable, "register_prehook");
   auto hook = std::make_shared<Hook>(node.get(), callable);
   HookHandle handle = node->add_pre_hook([hook](const variable_list& grads) {
-    const nb::gil_scoped_acquire lock;
+    const Locked lock;
     const nb::object came = checked(tuple_of(grads));
     const nb::object result = checked(PyObject_CallOneArg(hook->callable(), came.ptr()));
     return gradients_from(result.ptr(), grads, "register_prehook");
@@ -158,7 +158,7 @@ class SavedHooks {
   void enter() {
     active_.push_back(std::make_unique<autograd::SavedTensorHooks>(
         [pack = pack_](const Tensor& tensor) -> autograd::SavedTensorHooks::Packed {
-          const nb::gil_scoped_acquire lock;
+          const Locked lock;
           const nb::object given = checked(wrap(tensor));
           const int64_t version = tensor._version();
           const nb::object packed = checked(PyObject_CallOneArg(pack->get(), given.ptr()));
@@ -169,7 +169,7 @@ class SavedHooks {
           return std::make_shared<Held>(packed.ptr());
         },
         [unpack = unpack_](const autograd::SavedTensorHooks::Packed& packed) {
-          const nb::gil_scoped_acquire lock;
+          const Locked lock;
           PyObject* given = static_cast<const Held*>(packed.get())->get();
           const nb::object back = checked(PyObject_CallOneArg(unpack->get(), given));
           if (!is_tensor(back.ptr()))

@@ -9,7 +9,7 @@ namespace facula::python {
 namespace {
 
 struct ExceptionType {
-  const char* name;
+  const char* name;  // in C++
   PyObject* type;
 };
 // Filled by add_errors; the types live as long as the process.
@@ -32,11 +32,12 @@ void add_errors(nanobind::module_& module) {
     nanobind::object tuple = nanobind::steal(PyTuple_New(static_cast<Py_ssize_t>(bases.size())));
     Py_ssize_t i = 0;
     for (PyObject* base : bases) PyTuple_SET_ITEM(tuple.ptr(), i++, Py_NewRef(base));
-    const std::string qualified = std::string("facula.") + e.name;
+    // Python's own ValueError keeps its name in the module.
+    const char* name = std::strcmp(e.name, "ValueError") == 0 ? "ArgumentError" : e.name;
+    const std::string qualified = std::string("facula.") + name;
     e.type = PyErr_NewExceptionWithDoc(qualified.c_str(), doc, tuple.ptr(), nullptr);
     if (!e.type) throw nanobind::python_error();
-    // Python's own ValueError keeps its name in the module.
-    if (std::strcmp(e.name, "ValueError") != 0) module.attr(e.name) = nanobind::borrow(e.type);
+    module.attr(name) = nanobind::borrow(e.type);
   };
   add(exceptions[0], "What every error of Facula is.", {PyExc_RuntimeError});
   PyObject* error = exceptions[0].type;

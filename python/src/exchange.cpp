@@ -20,31 +20,19 @@ void warn(const char* text) {
   if (PyErr_WarnEx(PyExc_UserWarning, text, 1) < 0) throw nb::python_error();
 }
 
-bool is_shutting_down() {
-#if PY_VERSION_HEX >= 0x030D0000
-  return !Py_IsInitialized() || Py_IsFinalizing();
-#else
-  return !Py_IsInitialized() || _Py_IsFinalizing();
-#endif
-}
-
 // ---- Memory of others: buffers.
 
-// Somebody's memory; lets go of it when it dies, which may be on any thread.
+// Somebody's memory. It dies with the interpreter's lock held; `end` is for those who may not have it.
 class Buffer {
  public:
   Buffer() = default;
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
   ~Buffer() {
-    if (!view_.obj) return;
-    if (PyGILState_Check()) {
-      release();
-    } else if (!is_shutting_down()) {
-      const PyGILState_STATE state = PyGILState_Ensure();
-      release();
-      PyGILState_Release(state);
-    }
+    if (view_.obj) release();
+  }
+  static void end(Buffer* buffer) noexcept {
+    let_go(buffer, [](void* b) { delete static_cast<Buffer*>(b); });
   }
   bool take(PyObject* object, int flags) { return PyObject_GetBuffer(object, &view_, flags) == 0; }
   const Py_buffer* operator->() const { return &view_; }
@@ -142,7 +130,7 @@ Tensor over_buffer(std::unique_ptr<Buffer> buffer, void* data, IntArrayRef sizes
                    ScalarType dtype) {
   Buffer* owner = buffer.release();
   return facula::from_blob(
-      data, sizes, strides, [owner](void*) { delete owner; }, TensorOptions(dtype));
+      data, sizes, strides, [owner](void*) { Buffer::end(owner); }, TensorOptions(dtype));
 }
 
 constexpr const char* kReadOnlyWarning =

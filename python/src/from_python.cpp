@@ -359,11 +359,14 @@ struct ListMaker {
 
 // ---- Functions of the module.
 
-Tensor make_tensor(nb::handle data, nb::handle dtype, nb::handle device, bool requires_grad, bool) {
-  if (is_tensor(data.ptr())) warn_of_copy("facula.tensor");
-  return with_grad(tensor_from_data(data.ptr(), dtype.is_none() ? std::nullopt : std::optional(to_dtype(dtype.ptr())),
-                                    device.is_none() ? std::nullopt : std::optional(to_device(device.ptr()))),
-                   requires_grad);
+PyObject* make_tensor(PyObject*, PyObject* const* given, Py_ssize_t count, PyObject* keywords) {
+  return guarded([&]() -> PyObject* {
+    static constexpr const char* kNames[] = {"data", "dtype", "device", "requires_grad", "pin_memory"};
+    const Slots slots("tensor", kNames, 1, given, count, keywords);
+    if (!slots[0]) throw TypeMismatch("tensor(): missing 1 required positional argument: \"data\"");
+    if (is_tensor(slots[0])) warn_of_copy("facula.tensor");
+    return wrap(with_grad(tensor_from_data(slots[0], slots.dtype(1), slots.device(2)), slots.boolean(3, false)));
+  });
 }
 
 TensorOptions options_of(nb::handle dtype, nb::handle device) {
@@ -449,9 +452,12 @@ PyObject* tensor_new_tensor(PyObject* self, PyObject* const* given, Py_ssize_t c
 }
 
 void add_from_python(nb::module_& m) {
-  m.def("tensor", make_tensor, nb::arg("data").none(), nb::kw_only(), nb::arg("dtype") = nb::none(),
-        nb::arg("device") = nb::none(), nb::arg("requires_grad") = false, nb::arg("pin_memory") = false,
-        "A new tensor that holds a copy of the data: numbers, nested lists, arrays, tensors.");
+  static PyMethodDef functions[] = {
+      {"tensor", as_method(make_tensor), METH_FASTCALL | METH_KEYWORDS,
+       "tensor($module, data, *, dtype=None, device=None, requires_grad=False, pin_memory=False)\n--\n\n"
+       "A new tensor that holds a copy of the data: numbers, nested lists, arrays, tensors."},
+      {nullptr, nullptr, 0, nullptr}};
+  if (PyModule_AddFunctions(m.ptr(), functions) < 0) throw nb::python_error();
   m.def("as_tensor", as_tensor, nb::arg("data").none(), nb::arg("dtype") = nb::none(), nb::arg("device") = nb::none(),
         "The data as a tensor. Tensors stay what they are and arrays share their memory where dtype and device allow "
         "it.");

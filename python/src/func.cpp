@@ -28,7 +28,7 @@ namespace {
 Fn as_function(nb::handle callable) {
   auto held = std::make_shared<Held>(callable.ptr());
   return [held](const variable_list& tensors) {
-    const nb::gil_scoped_acquire lock;
+    const Locked lock;
     const nb::object args = checked(tuple_of(tensors));
     const nb::object result = checked(PyObject_Call(held->get(), args.ptr(), nullptr));
     return tensors_or_one(result.ptr(), "the results of the function");

@@ -5,11 +5,13 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "arguments.h"
 #include "autograd.h"
 #include "errors.h"
 #include "exchange.h"
 #include "from_python.h"
 #include "op_table.h"
+#include "references.h"
 #include "tensor_object.h"
 #include "value_types.h"
 #include "values.h"
@@ -24,6 +26,12 @@ void add_ops(nb::module_& module) {
   for (const PyMethodDef* f = op_functions(); f->ml_name; ++f) functions.push_back(*f);
   functions.push_back({nullptr, nullptr, 0, nullptr});
   if (PyModule_AddFunctions(module.ptr(), functions.data()) < 0) throw nb::python_error();
+  // For facula.return_types.
+  module.def("_return_types", [] {
+    nb::dict types;
+    for (NamedResult* each : op_results()) types[each->name] = nb::borrow(reinterpret_cast<PyObject*>(type_of(*each)));
+    return types;
+  });
 }
 
 void add_settings(nb::module_& m) {
@@ -31,14 +39,13 @@ void add_settings(nb::module_& m) {
   m.def("set_default_dtype", [](nb::handle dtype) { set_default_dtype(to_dtype(dtype.ptr())); }, nb::arg("d"));
   m.def("get_num_threads", &get_num_threads);
   m.def("set_num_threads", [](int count) { set_num_threads(count); }, nb::arg("int"));
-  m.def("manual_seed", [](nb::handle seed) {
-    nb::object index = nb::steal(PyNumber_Index(seed.ptr()));
-    if (!index) throw nb::python_error();
-    const uint64_t value = PyLong_AsUnsignedLongLongMask(index.ptr());  // negative seeds wrap, as in PyTorch
-    if (PyErr_Occurred()) throw nb::python_error();
-    manual_seed(value);
-    return default_generator();
-  }, nb::arg("seed"));
+  m.def(
+      "manual_seed",
+      [](nb::handle seed) {
+        manual_seed(to_seed(seed.ptr()));
+        return default_generator();
+      },
+      nb::arg("seed") = nb::none());
   m.def("seed", [] { return seed(); });
   m.def("initial_seed", [] { return initial_seed(); });
   m.def("get_rng_state", [] { return default_generator().get_state(); });
@@ -73,6 +80,7 @@ NB_MODULE(_native, m) {
       set_python_error();
     }
   });
+  watch_for_the_end();
   add_errors(m);
   add_value_types(m);
   add_tensor_type(m);

@@ -1,8 +1,6 @@
 // The ops as Python's tables of functions and methods.
 #include "op_table.h"
 
-#include <vector>
-
 #include "generated/op_families.h"
 
 namespace facula::python {
@@ -23,6 +21,15 @@ const PyMethodDef* op_methods() {
   static const std::vector<PyMethodDef> all = joined({FACULA_OP_FAMILIES(FACULA_TABLE)});
 #undef FACULA_TABLE
   return all.data();
+}
+
+std::vector<NamedResult*> op_results() {
+  std::vector<NamedResult*> all;
+#define FACULA_TABLE(family) \
+  for (NamedResult* const* each = family##_named(); *each; ++each) all.push_back(*each);
+  FACULA_OP_FAMILIES(FACULA_TABLE)
+#undef FACULA_TABLE
+  return all;
 }
 
 const PyMethodDef* op_functions() {

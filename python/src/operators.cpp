@@ -1,6 +1,6 @@
 // What Python's operators mean for tensors. The other operand may be a tensor, a number or an array of NumPy; for
 // anything else the operand's own reflected operator is asked.
-#include <facula/generated/functions.h>
+#include <facula/facula.h>
 
 #include "arguments.h"
 
@@ -8,6 +8,12 @@ namespace facula::python {
 namespace {
 
 int64_t work_of(const Tensor& a, const Tensor& b) { return a.impl()->numel + b.impl()->numel; }
+
+// An array as an operand next to `tensor`. It changes without the tape's knowledge, so the tape keeps a copy.
+Tensor from_array(PyObject* array, const Tensor& tensor) {
+  Tensor made = to_tensor(array);
+  return GradMode::is_enabled() && tensor.requires_grad() ? made.clone() : made;
+}
 
 // `op` is an object with two calls: (Tensor, Tensor) and (Tensor, Scalar), and `reflected` for (Scalar, Tensor).
 template <class Op>
@@ -35,7 +41,7 @@ PyObject* binary(PyObject* left, PyObject* right) {
       return wrap(std::move(made));
     }
     if (is_ndarray(other)) {
-      const Tensor converted = to_tensor(other);
+      const Tensor converted = from_array(other, tensor);
       return wrap(left_is ? Op::call(tensor, converted) : Op::call(converted, tensor));
     }
     Py_RETURN_NOTIMPLEMENTED;
@@ -56,7 +62,7 @@ PyObject* inplace(PyObject* left, PyObject* right) {
       const Released released(self.impl()->numel);
       Op::call_(self, number);
     } else if (is_ndarray(right)) {
-      Op::call_(self, to_tensor(right));
+      Op::call_(self, from_array(right, self));
     } else {
       Py_RETURN_NOTIMPLEMENTED;
     }
@@ -197,21 +203,27 @@ int to_truth(PyObject* self) {
 PyObject* to_python_int(PyObject* self) {
   return guarded([&]() -> PyObject* {
     const Scalar value = only_element(tensor_of(self), "Python scalars");
+    if (value.isComplex()) throw TypeMismatch("can't convert a complex tensor to int; take .real or .abs() first");
     if (value.isFloatingPoint()) return PyLong_FromDouble(value.toDouble());
     if (value.tag() == Scalar::Tag::UInt) return PyLong_FromUnsignedLongLong(value.toUInt64());
     return PyLong_FromLongLong(value.toLong());
   });
 }
 PyObject* to_python_float(PyObject* self) {
-  return guarded(
-      [&]() -> PyObject* { return PyFloat_FromDouble(only_element(tensor_of(self), "Python scalars").toDouble()); });
+  return guarded([&]() -> PyObject* {
+    const Scalar value = only_element(tensor_of(self), "Python scalars");
+    if (value.isComplex()) throw TypeMismatch("can't convert a complex tensor to float; take .real or .abs() first");
+    return PyFloat_FromDouble(value.toDouble());
+  });
 }
 PyObject* to_python_index(PyObject* self) {
   return guarded([&]() -> PyObject* {
     const Tensor& t = tensor_of(self);
     if (!isIntegralType(t.scalar_type(), true) || t.numel() != 1)
       throw TypeMismatch("only integer tensors of a single element can be converted to an index");
-    return PyLong_FromLongLong(t.item().toLong());
+    const Scalar value = t.item();
+    if (value.tag() == Scalar::Tag::UInt) return PyLong_FromUnsignedLongLong(value.toUInt64());
+    return PyLong_FromLongLong(value.toLong());
   });
 }
 

@@ -1,7 +1,10 @@
 // Python's objects in the hands of C++.
 #include "references.h"
 
+#include <atomic>
+#include <chrono>
 #include <mutex>
+#include <thread>
 
 #include "errors.h"
 #include "tensor_object.h"
@@ -10,15 +13,29 @@ namespace facula::python {
 namespace nb = nanobind;
 namespace {
 
+struct Ending {
+  void* what;
+  void (*end)(void*);
+};
 struct LetGo {
   std::mutex mutex;
-  std::vector<PyObject*> objects;
+  std::vector<Ending> objects;
 };
 // Lives to the end of the process: threads may let go of objects while others end.
 LetGo& waiting() {
   static LetGo* list = new LetGo();
   return *list;
 }
+
+[[noreturn]] void sleep_forever() noexcept {
+  while (true) std::this_thread::sleep_for(std::chrono::hours(1));
+}
+
+// Told by atexit, before the interpreter begins to end: the thread that ends it runs on to the last.
+std::atomic<bool> ending_known{false};
+thread_local bool ends_the_interpreter = false;
+
+bool is_left_behind() noexcept { return is_shutting_down() && ending_known && !ends_the_interpreter; }
 
 int drop_when_called(void*) {
   drop_let_go();
@@ -27,10 +44,43 @@ int drop_when_called(void*) {
 
 }  // namespace
 
-void let_go(PyObject* object) noexcept {
-  if (!object || !Py_IsInitialized()) return;  // the interpreter is gone, and the object with it
+void watch_for_the_end() {
+  nb::module_::import_("atexit").attr("register")(nb::cpp_function([] {
+    ends_the_interpreter = true;
+    ending_known = true;
+  }));
+}
+
+bool is_shutting_down() noexcept {
+#if PY_VERSION_HEX >= 0x030D0000
+  return !Py_IsInitialized() || Py_IsFinalizing();
+#else
+  return !Py_IsInitialized() || _Py_IsFinalizing();
+#endif
+}
+
+void return_to_python(PyThreadState* state) noexcept {
+  if (is_left_behind()) sleep_forever();
+  try {
+    PyEval_RestoreThread(state);
+  } catch (...) {  // the interpreter ended while this thread waited for the lock, and ends the thread
+    sleep_forever();
+  }
+}
+
+Locked::Locked() noexcept {
+  if (is_left_behind()) sleep_forever();
+  try {
+    state_ = PyGILState_Ensure();
+  } catch (...) {
+    sleep_forever();
+  }
+}
+
+void let_go(void* what, void (*end)(void*)) noexcept {
+  if (!what || !Py_IsInitialized()) return;  // the interpreter is gone, and the object with it
   if (PyGILState_Check()) {
-    Py_DECREF(object);
+    end(what);
     return;
   }
   LetGo& list = waiting();
@@ -38,14 +88,18 @@ void let_go(PyObject* object) noexcept {
   {
     const std::lock_guard lock(list.mutex);
     first = list.objects.empty();
-    list.objects.push_back(object);
+    list.objects.push_back({what, end});
   }
   if (first) Py_AddPendingCall(drop_when_called, nullptr);
 }
 
+void let_go(PyObject* object) noexcept {
+  let_go(object, [](void* o) { Py_DECREF(static_cast<PyObject*>(o)); });
+}
+
 void drop_let_go() noexcept {
   LetGo& list = waiting();
-  std::vector<PyObject*> objects;
+  std::vector<Ending> objects;
   {
     const std::lock_guard lock(list.mutex);
     if (list.objects.empty()) return;
@@ -54,7 +108,7 @@ void drop_let_go() noexcept {
   // An error that is on its way stays as it is, whatever the ends of objects do.
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace);
-  for (PyObject* object : objects) Py_DECREF(object);
+  for (const Ending& each : objects) each.end(each.what);
   PyErr_Restore(type, value, trace);
 }
 

@@ -17,6 +17,27 @@ void let_go(PyObject* object) noexcept;
 // Drops what threads without the lock have let go of. Needs the lock.
 void drop_let_go() noexcept;
 
+// The same for whatever `end` ends with the lock held.
+void let_go(void* what, void (*end)(void*)) noexcept;
+
+// Once, at import: learns which thread will end the interpreter.
+void watch_for_the_end();
+// Whether the interpreter ends. From then on it takes no thread back.
+bool is_shutting_down() noexcept;
+// The ways of a thread back to the interpreter. When it ends meanwhile they never return: the thread sleeps until the
+// process is gone, because the interpreter would end it on the spot, through frames of C++ that cannot be left so.
+void return_to_python(PyThreadState* state) noexcept;
+class Locked {
+ public:
+  Locked() noexcept;
+  ~Locked() { PyGILState_Release(state_); }
+  Locked(const Locked&) = delete;
+  Locked& operator=(const Locked&) = delete;
+
+ private:
+  PyGILState_STATE state_;
+};
+
 // A reference that any thread may end.
 class Held {
  public:
@@ -36,7 +57,7 @@ auto without_lock(F&& work) {
   struct Unlocked {
     PyThreadState* state = PyEval_SaveThread();
     ~Unlocked() {
-      PyEval_RestoreThread(state);
+      return_to_python(state);
       drop_let_go();
     }
   };

@@ -161,10 +161,7 @@ PyObject* on_device(PyObject* self, PyObject* const* given, Py_ssize_t count, Py
     static constexpr const char* kNames[] = {"device", "non_blocking", "memory_format"};
     const Slots slots(kType == kCPU ? "cpu" : "cuda", kNames, kType == kCPU ? 0 : 2, given, count, keywords);
     Device device(kType);
-    if (slots.has(0) && kType != kCPU) {
-      if (PyLong_Check(slots[0])) device = Device(kType, static_cast<DeviceIndex>(to_integer(slots[0])));
-      else device = to_device(slots[0]);
-    }
+    if (slots.has(0) && kType != kCPU) device = to_device(slots[0]);
     return converted(tensor_of(self), TensorOptions(device), false, slots.memory_format(2));
   });
 }

@@ -34,27 +34,39 @@ constexpr FormatName kFormats[] = {{MemoryFormat::Contiguous, "contiguous_format
 
 PyObject* keep(nb::object object) { return object.release().ptr(); }
 
+// Whether an object of one of our types was really made: `dtype.__new__(dtype)` is none.
+bool is_ready(PyObject* object) {
+  if (nb::inst_ready(object)) return true;
+  throw TypeMismatch(str("the ", Py_TYPE(object)->tp_name, " was never initialised"));
+}
+
 PyTypeObject* type_of(const nb::object& type) { return reinterpret_cast<PyTypeObject*>(type.ptr()); }
 
 void add_dtype(nb::module_& m) {
-  auto type = nb::class_<DtypeValue>(m, "dtype", nb::is_final(), "The type of the elements of a tensor.")
-                  .def_prop_ro("is_floating_point", [](const DtypeValue& d) { return isFloatingType(d.type); })
-                  .def_prop_ro("is_complex", [](const DtypeValue& d) { return isComplexType(d.type); })
-                  .def_prop_ro("is_signed", [](const DtypeValue& d) { return isSignedType(d.type); })
-                  .def_prop_ro("itemsize", [](const DtypeValue& d) { return elementSize(d.type); })
-                  .def("to_real", [](const DtypeValue& d) { return nb::steal(from_dtype(toRealValueType(d.type))); })
-                  .def("to_complex",
-                       [](const DtypeValue& d) {
-                         const ScalarType t = toComplexType(d.type);
-                         FACULA_CHECK(t != ScalarType::Undefined, DTypeError, "to_complex(): ", dtype_name(d.type),
-                                      " has no complex counterpart");
-                         return nb::steal(from_dtype(t));
-                       })
-                  .def("__repr__", [](const DtypeValue& d) { return str("facula.", dtype_name(d.type)); })
-                  // A global name: pickling and copying give the same object back.
-                  .def("__reduce__", [](const DtypeValue& d) { return std::string(dtype_name(d.type)); })
-                  .def("__copy__", [](nb::handle self) { return nb::borrow(self); })
-                  .def("__deepcopy__", [](nb::handle self, nb::handle) { return nb::borrow(self); });
+  auto type =
+      nb::class_<DtypeValue>(m, "dtype", nb::is_final(), "The type of the elements of a tensor.")
+          .def_prop_ro(
+              "is_floating_point", [](const DtypeValue& d) { return isFloatingType(d.type); },
+              "Whether it is a floating-point one.")
+          .def_prop_ro(
+              "is_complex", [](const DtypeValue& d) { return isComplexType(d.type); }, "Whether it is a complex one.")
+          .def_prop_ro(
+              "is_signed", [](const DtypeValue& d) { return isSignedType(d.type); }, "Whether it has negative numbers.")
+          .def_prop_ro(
+              "itemsize", [](const DtypeValue& d) { return elementSize(d.type); }, "Bytes of one element.")
+          .def("to_real", [](const DtypeValue& d) { return nb::steal(from_dtype(toRealValueType(d.type))); })
+          .def("to_complex",
+               [](const DtypeValue& d) {
+                 const ScalarType t = toComplexType(d.type);
+                 FACULA_CHECK(t != ScalarType::Undefined, DTypeError, "to_complex(): ", dtype_name(d.type),
+                              " has no complex counterpart");
+                 return nb::steal(from_dtype(t));
+               })
+          .def("__repr__", [](const DtypeValue& d) { return str("facula.", dtype_name(d.type)); })
+          // A global name: pickling and copying give the same object back.
+          .def("__reduce__", [](const DtypeValue& d) { return std::string(dtype_name(d.type)); })
+          .def("__copy__", [](nb::handle self) { return nb::borrow(self); })
+          .def("__deepcopy__", [](nb::handle self, nb::handle) { return nb::borrow(self); });
   dtype_type = type_of(type);
   for (int i = 0; i < kNumScalarTypes; ++i) {
     const auto t = static_cast<ScalarType>(i);
@@ -73,29 +85,44 @@ void add_dtype(nb::module_& m) {
 void add_device(nb::module_& m) {
   auto type =
       nb::class_<Device>(m, "device", nb::is_final(), "Where a tensor lives: 'cpu', 'cuda', 'cuda:1', 'meta'.")
-          .def("__init__",
-               [](Device* self, nb::handle text, std::optional<int> index) {
-                 if (!index) {
-                   new (self) Device(to_device(text.ptr()));
-                   return;
-                 }
-                 const Device named(to_text_view(text.ptr()));
-                 FACULA_CHECK(!named.has_index(), ValueError, "device(): '", named.str(),
-                              "' already has an index; give it once");
-                 FACULA_CHECK(*index >= 0 && *index < 128, ValueError, "device(): the index ", *index,
-                              " is out of range; it must be 0 to 127");
-                 new (self) Device(named.type(), static_cast<DeviceIndex>(*index));
-               },
-               nb::arg("type"), nb::arg("index") = nb::none())
-          .def_prop_ro("type", [](const Device& d) { return Device(d.type()).str(); })
-          .def_prop_ro("index", [](const Device& d) { return d.has_index() ? std::optional<int>(d.index()) : std::nullopt; })
-          .def("__eq__", [](const Device& a, const Device& b) { return a == b; }, nb::is_operator())
+          .def(
+              "__init__",
+              [](Device* self, nb::handle text, nb::handle index) {
+                if (text.is_none()) throw TypeMismatch("device(): missing 1 required positional argument: \"type\"");
+                if (index.is_none()) {
+                  new (self) Device(to_device(text.ptr()));
+                  return;
+                }
+                if (!PyUnicode_Check(text.ptr()))
+                  throw TypeMismatch(
+                      str("device(): argument 'type' (position 1) must be str, not ", Py_TYPE(text.ptr())->tp_name));
+                if (!is_integer(index.ptr(), Lenient::No))
+                  throw TypeMismatch(
+                      str("device(): argument 'index' (position 2) must be int, not ", Py_TYPE(index.ptr())->tp_name));
+                const Device named(to_text_view(text.ptr()));
+                FACULA_CHECK(!named.has_index(), ValueError, "device(): '", named.str(),
+                             "' already has an index; give it once");
+                const int64_t number = to_integer(index.ptr());
+                FACULA_CHECK(number >= 0 && number < 128, ValueError, "device(): the index ", number,
+                             " is out of range; it must be 0 to 127");
+                new (self) Device(named.type(), static_cast<DeviceIndex>(number));
+              },
+              nb::arg("type") = nb::none(), nb::arg("index") = nb::none())
+          .def_prop_ro(
+              "type", [](const Device& d) { return Device(d.type()).str(); }, "The kind: 'cpu', 'cuda', 'meta'.")
+          .def_prop_ro(
+              "index", [](const Device& d) { return d.has_index() ? std::optional<int>(d.index()) : std::nullopt; },
+              "Which one of its kind, or None.")
+          .def(
+              "__eq__", [](const Device& a, const Device& b) { return a == b; }, nb::is_operator())
           .def("__hash__", [](const Device& d) { return static_cast<int>(d.type()) * 1000 + d.index(); })
           .def("__str__", [](const Device& d) { return d.str(); })
-          .def("__repr__", [](const Device& d) {
-            return d.has_index() ? str("device(type='", Device(d.type()).str(), "', index=", static_cast<int>(d.index()), ")")
-                                 : str("device(type='", d.str(), "')");
-          })
+          .def("__repr__",
+               [](const Device& d) {
+                 return d.has_index() ? str("device(type='", Device(d.type()).str(),
+                                            "', index=", static_cast<int>(d.index()), ")")
+                                      : str("device(type='", d.str(), "')");
+               })
           .def("__reduce__", [](nb::handle self) {
             return nb::make_tuple(nb::borrow(reinterpret_cast<PyObject*>(device_type)),
                                   nb::make_tuple(nb::str(nb::cast<const Device&>(self).str().c_str())));
@@ -131,32 +158,39 @@ void add_layout_and_format(nb::module_& m) {
 }
 
 void add_generator(nb::module_& m) {
-  auto type = nb::class_<Generator>(m, "Generator", nb::is_final(), "A stream of random numbers: a seed and a position.")
-                  .def("__init__",
-                       [](Generator* self, nb::handle device) {
-                         const Device where = to_device(device.ptr());
-                         FACULA_CHECK(where.is_cpu(), DeviceError, "Generator(): device '", where.str(),
-                                      "' has no generator; use 'cpu'");
-                         new (self) Generator(make_generator());
-                       },
-                       nb::arg("device") = "cpu")
-                  .def("manual_seed",
-                       [](nb::object self, nb::handle seed) {
-                         nb::cast<Generator&>(self).set_current_seed(static_cast<uint64_t>(
-                             PyLong_AsUnsignedLongLongMask(nb::steal(PyNumber_Index(seed.ptr())).ptr())));
-                         if (PyErr_Occurred()) throw nb::python_error();
-                         return self;
-                       })
-                  .def("seed", &Generator::seed)
-                  .def("initial_seed", &Generator::current_seed)
-                  .def("get_state", &Generator::get_state)
-                  .def("set_state",
-                       [](nb::object self, const Tensor& state) {
-                         nb::cast<Generator&>(self).set_state(state);
-                         return self;
-                       })
-                  .def("clone_state", &Generator::clone)
-                  .def_prop_ro("device", &Generator::device);
+  auto type =
+      nb::class_<Generator>(m, "Generator", nb::is_final(), "A stream of random numbers: a seed and a position.")
+          .def(
+              "__init__",
+              [](Generator* self, nb::handle device) {
+                const Device where = to_device(device.ptr());
+                FACULA_CHECK(where.is_cpu(), DeviceError, "Generator(): device '", where.str(),
+                             "' has no generator; use 'cpu'");
+                new (self) Generator(make_generator());
+              },
+              nb::arg("device") = "cpu")
+          .def(
+              "manual_seed",
+              [](nb::object self, nb::handle seed) {
+                nb::cast<Generator&>(self).set_current_seed(to_seed(seed.ptr()));
+                return self;
+              },
+              nb::arg("seed") = nb::none())
+          .def("seed", &Generator::seed)
+          .def("initial_seed", &Generator::current_seed)
+          .def("get_state", &Generator::get_state)
+          .def("set_state",
+               [](nb::object self, const Tensor& state) {
+                 nb::cast<Generator&>(self).set_state(state);
+                 return self;
+               })
+          .def("clone_state", &Generator::clone)
+          .def("__reduce__",
+               [](const Generator& self) {
+                 nb::object rebuild = nb::module_::import_("facula._rebuild").attr("rebuild_generator");
+                 return nb::make_tuple(rebuild, nb::make_tuple(self.device().str(), self.get_state()));
+               })
+          .def_prop_ro("device", &Generator::device, "Where its numbers are made.");
   generator_type = type_of(type);
   m.attr("default_generator") = nb::cast(default_generator());
 }
@@ -303,6 +337,9 @@ void add_value_types(nb::module_& m) {
   add_device(m);
   add_layout_and_format(m);
   add_generator(m);
+  // Where users find them, and pickles look for them.
+  for (PyTypeObject* type : {dtype_type, device_type, layout_type, format_type, generator_type})
+    nb::handle(reinterpret_cast<PyObject*>(type)).attr("__module__") = "facula";
   m.def("_float_facts", float_facts);
   m.def("_integer_facts", integer_facts);
 }
@@ -320,7 +357,7 @@ bool is_layout(PyObject* object) { return Py_TYPE(object) == layout_type; }
 bool is_generator(PyObject* object) { return Py_TYPE(object) == generator_type; }
 
 ScalarType to_dtype(PyObject* object) {
-  if (Py_TYPE(object) == dtype_type) return nb::inst_ptr<DtypeValue>(object)->type;
+  if (Py_TYPE(object) == dtype_type && is_ready(object)) return nb::inst_ptr<DtypeValue>(object)->type;
   if (object == reinterpret_cast<PyObject*>(&PyFloat_Type)) return kDouble;
   if (object == reinterpret_cast<PyObject*>(&PyLong_Type)) return kLong;
   if (object == reinterpret_cast<PyObject*>(&PyBool_Type)) return kBool;
@@ -329,7 +366,7 @@ ScalarType to_dtype(PyObject* object) {
 }
 
 Device to_device(PyObject* object) {
-  if (Py_TYPE(object) == device_type) return *nb::inst_ptr<Device>(object);
+  if (Py_TYPE(object) == device_type && is_ready(object)) return *nb::inst_ptr<Device>(object);
   if (PyUnicode_Check(object)) return Device(to_text_view(object));
   if (PyLong_Check(object)) {
     const int64_t index = to_integer(object);
@@ -340,12 +377,23 @@ Device to_device(PyObject* object) {
 }
 
 MemoryFormat to_memory_format(PyObject* object) {
-  if (Py_TYPE(object) == format_type) return nb::inst_ptr<MemoryFormatValue>(object)->format;
+  if (Py_TYPE(object) == format_type && is_ready(object)) return nb::inst_ptr<MemoryFormatValue>(object)->format;
   throw TypeMismatch(str("expected a facula.memory_format, not ", Py_TYPE(object)->tp_name));
 }
 
+uint64_t to_seed(PyObject* object) {
+  if (object == Py_None) throw TypeMismatch("manual_seed(): missing 1 required positional argument: \"seed\"");
+  if (!PyIndex_Check(object))
+    throw TypeMismatch(str("manual_seed(): argument 'seed' (position 1) must be int, not ", Py_TYPE(object)->tp_name));
+  const nb::object index = nb::steal(PyNumber_Index(object));
+  if (!index) throw nb::python_error();
+  const auto seed = static_cast<uint64_t>(PyLong_AsUnsignedLongLongMask(index.ptr()));
+  if (PyErr_Occurred()) throw nb::python_error();
+  return seed;
+}
+
 Generator to_generator(PyObject* object) {
-  if (Py_TYPE(object) == generator_type) return *nb::inst_ptr<Generator>(object);
+  if (Py_TYPE(object) == generator_type && is_ready(object)) return *nb::inst_ptr<Generator>(object);
   throw TypeMismatch(str("expected a facula.Generator, not ", Py_TYPE(object)->tp_name));
 }
 

@@ -38,6 +38,8 @@ ScalarType to_dtype(PyObject* object);
 Device to_device(PyObject* object);
 MemoryFormat to_memory_format(PyObject* object);
 Generator to_generator(PyObject* object);
+// A seed; negative ones wrap, as in PyTorch.
+uint64_t to_seed(PyObject* object);
 std::string_view to_text_view(PyObject* object);
 // A tensor, or an array of NumPy as a tensor over its memory.
 Tensor to_tensor(PyObject* object);

@@ -2,6 +2,7 @@
 #include "autograd/anomaly.h"
 
 #include "autograd/tensor_tape.h"
+#include "core/demangle.h"
 
 #include <facula/autograd/modes.h>
 #include <facula/facula.h>
@@ -9,7 +10,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <cxxabi.h>
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <type_traits>
@@ -20,14 +20,6 @@ namespace facula::autograd {
 namespace {
 
 thread_local const TapeNode* running = nullptr;
-
-std::string readable(const char* symbol) {
-  int status = 0;
-  char* plain = abi::__cxa_demangle(symbol, nullptr, nullptr, &status);
-  std::string text = status == 0 && plain ? plain : symbol;
-  std::free(plain);
-  return text;
-}
 
 // File and line from the program's debug information, by the binutils tool where it is installed; empty otherwise.
 std::string source_line(const char* file, uintptr_t offset) {
@@ -56,7 +48,7 @@ std::string place_text(const std::vector<void*>& frames) {
     // The return address is one past the call.
     const auto offset = reinterpret_cast<uintptr_t>(frame) - reinterpret_cast<uintptr_t>(info.dli_fbase) - 1;
     const std::string place =
-        info.dli_sname ? readable(info.dli_sname) : str("an unnamed function of ", info.dli_fname);
+        info.dli_sname ? facula::detail::demangled(info.dli_sname) : str("an unnamed function of ", info.dli_fname);
     const std::string line = source_line(info.dli_fname, offset);
     return line.empty() ? str(place, " (", info.dli_fname, ")") : str(place, " at ", line);
   }

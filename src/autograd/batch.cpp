@@ -95,7 +95,13 @@ void BatchCall::find_level() {
 }
 
 void BatchCall::take_innermost_level() {
-  if (visible_batches == 0) return find_level();  // throws: the tensor is left over from a vmap
+  if (visible_batches == 0) {
+    find_level();  // throws when the tensor is left over from a vmap that has ended
+    throw NotSupportedError(str(
+        "vmap: ", op_name(op_),
+        ": random ops on batches work only in the thread that called vmap, which knows what their entries are to get; "
+        "draw the numbers in that thread and hand them to this one"));
+  }
   const OpenBatch& innermost = open_batches[visible_batches - 1];
   level_ = innermost.level;
   size_ = innermost.size;

@@ -87,20 +87,22 @@ void Call::check_inplace(const Tensor& self) const {
   FACULA_CHECK(!(tape && tape->requires_grad && !tape->grad_fn), Error, op,
                ": a leaf Variable that requires grad is being used in an in-place operation. Write to it under "
                "NoGradGuard, or use the form that is not in place");
-  if (!impl->base || !records_) return;
+  if (!impl->base) return;
   const Tape* base = tape_of(impl->base.get());
+  const bool of_recorded = base && (base->requires_grad || base->grad_fn);
   FACULA_CHECK(
-      !(base && base->requires_grad && !base->grad_fn), Error, op,
-      ": a view of a leaf Variable that requires grad is being used in an in-place operation. Write to it under "
-      "NoGradGuard, or clone the leaf first");
+      impl->view_kind != ViewKind::Unrecorded || !(records_ || of_recorded), Error, op,
+      ": A view was created in no_grad mode and is being modified inplace with grad mode enabled. Make the view "
+      "outside of NoGradGuard, or write under it");
+  if (!records_) return;
   FACULA_CHECK(
       impl->view_kind != ViewKind::Custom, Error, op,
       ": this tensor is a view that a custom function returned, and is being modified inplace. The gradient of "
       "the write would take the place of that function's own backward; clone what the function returns first");
   FACULA_CHECK(
-      impl->view_kind != ViewKind::Unrecorded, Error, op,
-      ": A view was created in no_grad mode and is being modified inplace with grad mode enabled. Make the view "
-      "outside of NoGradGuard, or write under it");
+      !(base && base->requires_grad && !base->grad_fn), Error, op,
+      ": a view of a leaf Variable that requires grad is being used in an in-place operation. Write to it under "
+      "NoGradGuard, or clone the leaf first");
   FACULA_CHECK(impl->dtype == impl->base->dtype, NotSupportedError, op,
                ": in-place writing through a view of another dtype is not recorded; write to the viewed tensor (",
                toString(impl->base->dtype), ") instead");

@@ -60,6 +60,7 @@ class GraphTask {
   void make_ready(uint32_t place);
   void add_gradient(uint32_t place, uint32_t output, Tensor grad);
   void run_node(uint32_t place);
+  void run_waiting();
   bool waits(uint32_t place);
   bool takes_pending(const TapeNode& node, const Tensor& grad) const;
 
@@ -184,18 +185,38 @@ void GraphTask::run() {
     explicit Current(PendingGradients* now) : before(std::exchange(pending_gradients, now)) {}
     ~Current() { pending_gradients = before; }
   } const current(&pending_);
-  for (;;) {
-    while (!ready_.empty()) {
-      std::pop_heap(ready_.begin(), ready_.end(), [&](uint32_t a, uint32_t b) { return runs_later(a, b); });
-      const uint32_t place = ready_.back();
-      ready_.pop_back();
-      if (!waits(place)) run_node(place);
-      if (!waiting_.empty() && !pending_.any()) [[unlikely]]
-        for (const uint32_t each : std::exchange(waiting_, {})) run_node(each);
+  try {
+    for (;;) {
+      while (!ready_.empty()) {
+        std::pop_heap(ready_.begin(), ready_.end(), [&](uint32_t a, uint32_t b) { return runs_later(a, b); });
+        const uint32_t place = ready_.back();
+        ready_.pop_back();
+        const bool later = waits(place);
+        if (!waiting_.empty() && !pending_.any()) [[unlikely]]
+          run_waiting();
+        if (!later) run_node(place);
+      }
+      if (!pending_.any() && waiting_.empty()) return;
+      pending_.settle();
+      run_waiting();
     }
-    if (!pending_.any()) return;
+  } catch (...) {
+    // Leaves whose gradients had come get them: how far a pass came must not depend on what waited.
+    pending_.incoming = nullptr;
     pending_.settle();
-    for (const uint32_t each : std::exchange(waiting_, {})) run_node(each);
+    run_waiting();
+    throw;
+  }
+}
+
+// After settling: the leaves that waited.
+void GraphTask::run_waiting() {
+  while (!waiting_.empty()) {
+    const uint32_t place = waiting_.back();
+    waiting_.pop_back();
+    // Where the program itself has failed there is nothing to add.
+    if (!records_[place].grads.empty() && is_pending(records_[place].grads[0])) continue;
+    run_node(place);
   }
 }
 
@@ -237,6 +258,16 @@ Tensor fit_hooked(const Tensor& grad, const TapeNode& node, uint32_t output) {
   }
 }
 
+// Adds to a `.grad` that other threads may look at. What was there ends without the lock: freeing memory may run code of the
+// user's, which may ask for this very gradient.
+void add_to_slot(GradSlot& slot, const Tensor& grad) {
+  Tensor before;
+  const std::lock_guard lock(slot.mutex);
+  // The first is copied: it may belong to others, or be one number spread over all entries.
+  if (!slot.grad.defined()) slot.grad = (GradMode::is_enabled() ? grad : grad.detach()).clone(MemoryFormat::Contiguous);
+  else before = std::exchange(slot.grad, slot.grad + grad);
+}
+
 // Hooks on tensors, and who keeps their gradients. They come before everything else, so that `grad` gives what they give.
 void run_tensor_hooks(NodeHooks& hooks, SmallVector<Tensor, 1>& grads, const TapeNode& node) {
   for (const auto& each : hooks.copy_of(&NodeHooks::on_output)) {
@@ -246,13 +277,8 @@ void run_tensor_hooks(NodeHooks& hooks, SmallVector<Tensor, 1>& grads, const Tap
     if (changed.defined()) grad = fit_hooked(changed, node, each.output);
   }
   for (const auto& each : hooks.copy_of(&NodeHooks::retained)) {
-    const std::lock_guard lock(each.slot->mutex);
     const Tensor& grad = grads[each.output];
-    if (!grad.defined()) continue;
-    Tensor& held = each.slot->grad;
-    // A copy: what passes here may belong to others, or be one number spread over all entries.
-    if (!held.defined()) held = (GradMode::is_enabled() ? grad : grad.detach()).clone(MemoryFormat::Contiguous);
-    else held = held + grad;
+    if (grad.defined()) add_to_slot(*each.slot, grad);
   }
 }
 
@@ -282,8 +308,10 @@ void GraphTask::run_node(uint32_t place) {
   const bool needed = records_[place].needed, captures = records_[place].captures;
   if (grads.empty()) grads.resize(node->outputs.size());
   const NodeExtras* extras = node->extras_if_any();
-  if (extras) [[unlikely]]
+  if (extras) [[unlikely]] {
+    pending_.settle();  // another thread may have added a hook since `waits` looked
     run_tensor_hooks(*extras->hooks, grads, *node);
+  }
   if (captures)
     for (const Capture& each : captures_)
       if (each.place == place && grads[each.output].defined()) captured[each.index] = grads[each.output];
@@ -445,9 +473,7 @@ void backward(const variable_list& tensors, const variable_list& grad_tensors, s
       const Tensor one[] = {std::move(seeds[i])};
       tape_node(edges[i].function)->run(one, nullptr);
     } else {
-      GradSlot& slot = ensure_slot(inputs[i]);
-      const std::lock_guard lock(slot.mutex);
-      slot.grad = slot.grad.defined() ? slot.grad + seeds[i] : seeds[i].clone(MemoryFormat::Contiguous);
+      add_to_slot(ensure_slot(inputs[i]), seeds[i]);
     }
   }
 }

@@ -201,6 +201,11 @@ variable_list vmap(const Fn& f, const variable_list& args, const VmapOptions& op
   return joined;
 }
 
+void check_argument_count(const char* name, size_t given, size_t wanted) {
+  FACULA_CHECK(given == wanted, ValueError, name, ": ", given, " arguments were given to a function of ", wanted,
+               "; give one for each of its parameters");
+}
+
 std::pair<variable_list, variable_list> jvp(const Fn& f, const variable_list& args, const variable_list& tangents) {
   FACULA_CHECK(args.size() == tangents.size(), ValueError, "jvp: ", tangents.size(), " tangents for ", args.size(),
                " arguments; give one for each");

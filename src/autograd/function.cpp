@@ -1,14 +1,13 @@
 // Custom functions: their node, and what they may do in forward.
 #include "autograd/anomaly.h"
 #include "autograd/call.h"
+#include "core/demangle.h"
 
 #include <facula/autograd/autograd.h>
 #include <facula/autograd/function.h>
 #include <facula/facula.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <cxxabi.h>
 #include <optional>
 
 namespace facula::autograd {
@@ -94,10 +93,7 @@ class CustomNode final : public TapeNode {
 namespace custom {
 
 std::string readable_type(const char* name) {
-  int status = 0;
-  char* plain = abi::__cxa_demangle(name, nullptr, nullptr, &status);
-  std::string text = status == 0 && plain ? plain : name;
-  std::free(plain);
+  const std::string text = facula::detail::demangled(name);
   const size_t colon = text.rfind("::");
   return colon == std::string::npos ? text : text.substr(colon + 2);
 }

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <iterator>
 #include <thread>
 #include <utility>
 
@@ -16,7 +17,11 @@ namespace facula::autograd {
 
 namespace {
 
-thread_local std::vector<std::shared_ptr<const PackHooks>> pack_hooks;
+struct OpenHooks {
+  const SavedTensorHooks* owner;
+  std::shared_ptr<const PackHooks> hooks;
+};
+thread_local std::vector<OpenHooks> pack_hooks;
 
 // An alias that still has the tangents of `t`.
 Tensor alias_with_tangents(const Tensor& t) {
@@ -49,9 +54,16 @@ void check_can_save(const Tensor& t) {
 
 SavedTensorHooks::SavedTensorHooks(std::function<Packed(const Tensor&)> pack,
                                    std::function<Tensor(const Packed&)> unpack) {
-  pack_hooks.push_back(std::make_shared<const PackHooks>(PackHooks{std::move(pack), std::move(unpack)}));
+  pack_hooks.push_back({this, std::make_shared<const PackHooks>(PackHooks{std::move(pack), std::move(unpack)})});
 }
-SavedTensorHooks::~SavedTensorHooks() { pack_hooks.pop_back(); }
+SavedTensorHooks::~SavedTensorHooks() {
+  // Most often the innermost. One that ends too early, or in another thread, leaves the others as they are.
+  const auto mine = std::find_if(pack_hooks.rbegin(), pack_hooks.rend(),
+                                 [this](const OpenHooks& each) { return each.owner == this; });
+  if (mine == pack_hooks.rend()) return;
+  const std::shared_ptr<const PackHooks> gone = std::move(mine->hooks);  // ends after the list is in order again
+  pack_hooks.erase(std::next(mine).base());
+}
 
 void SavedTensor::save(const Tensor& input) {
   if (!input.defined()) {
@@ -72,13 +84,12 @@ void SavedTensor::save(const Tensor& input) {
   data_ = leaf ? input : alias_with_tangents(input);
   // A packed tensor would lose its tangents: what forward mode still reads stays as it is.
   if (!pack_hooks.empty() && !(data_.impl()->tracking & detail::kTracksTangent)) [[unlikely]] {
-    const std::shared_ptr<const PackHooks> hooks = pack_hooks.back();
+    const std::shared_ptr<const PackHooks> hooks = pack_hooks.back().hooks;
     const Tensor plain = detached_alias(data_);
     const NoGradGuard quiet;
-    const std::vector<std::shared_ptr<const PackHooks>> none;
-    auto outer = std::exchange(pack_hooks, none);
+    auto outer = std::exchange(pack_hooks, {});
     struct Restore {
-      std::vector<std::shared_ptr<const PackHooks>>& saved;
+      std::vector<OpenHooks>& saved;
       ~Restore() { pack_hooks = std::move(saved); }
     } restore{outer};
     packed_ = std::make_shared<const PackedTensor>(PackedTensor{hooks->pack(plain), hooks});

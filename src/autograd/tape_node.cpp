@@ -8,6 +8,7 @@
 #include <facula/facula.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace facula::autograd {
 
@@ -139,10 +140,15 @@ void AccumulateGrad::leaf_changed(const TensorImpl& leaf) {
 void AccumulateGrad::run(ArrayRef<Tensor> grads, Tensor*) {
   const Tensor& grad = grads[0];
   if (!grad.defined()) return;
-  Tensor leaf;
+  Tensor leaf, before;  // end without the lock: freeing memory may run code of the user's
   {
-    const std::lock_guard lock(slot_->mutex);
+    std::unique_lock lock(slot_->mutex);
     Tensor& held = slot_->grad;
+    if (held.defined() && pending_gradients && pending_gradients->reads(held.impl()->storage.get())) [[unlikely]] {
+      lock.unlock();  // as above: formulas let go of what they have read
+      settle_pending();
+      lock.lock();
+    }
     FACULA_CHECK(
         !(grad.impl()->tracking & facula::detail::kTracksBatch) ||
             (leaf_ && (leaf_->tracking & facula::detail::kTracksBatch)),
@@ -150,9 +156,7 @@ void AccumulateGrad::run(ArrayRef<Tensor> grads, Tensor*) {
         "backward: inside vmap every entry of the batch has a gradient of its own, which .grad of a tensor from "
         "outside cannot hold; use func::grad or autograd::grad there");
     if (held.defined()) {
-      if (pending_gradients && pending_gradients->reads(held.impl()->storage.get())) [[unlikely]]
-        settle_pending();
-      if (GradMode::is_enabled()) held = held + grad;
+      if (GradMode::is_enabled()) before = std::exchange(held, held + grad);
       else held.add_(grad);
     } else {
       // The layout of the gradient is the parameter's, so that optimizers walk both in step.

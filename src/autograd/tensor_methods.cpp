@@ -6,6 +6,7 @@
 #include <facula/facula.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace facula {
 
@@ -92,8 +93,9 @@ void Tensor::set_grad(const Tensor& grad) const {
                  " for a tensor on ", device().str(), "; move it with .to(device)");
   }
   GradSlot& slot = ensure_slot(*this);
+  Tensor before;  // ends without the lock: freeing memory may run code of the user's
   const std::lock_guard lock(slot.mutex);
-  slot.grad = grad;
+  before = std::exchange(slot.grad, grad);
 }
 
 void Tensor::retain_grad() const {
@@ -155,7 +157,8 @@ void Tensor::remove_hook(unsigned number) const {
   if (extras && extras->hooks->remove(number)) return;
   FACULA_CHECK(extras && number < extras->hooks->copy_of(&NodeHooks::next_number), IndexError,
                "remove_hook: no hook at position ", number,
-               " of this tensor; give what its register_hook returned, before the tensor is written to in place");
+               " of this tensor; give the number that its register_hook returned. Hooks from before a write in place "
+               "stay with the value of that time: remove those with their handle's remove()");
 }
 
 HookHandle Tensor::register_post_accumulate_grad_hook(std::function<void(const Tensor&)> hook) const {

@@ -7,6 +7,7 @@
 #include <facula/facula.h>
 
 #include <mutex>
+#include <utility>
 
 namespace facula::autograd {
 
@@ -191,11 +192,12 @@ intrusive_ptr<TapeNode> grad_fn_of(const Tensor& t) {
   // The history of the view begins at its base now. Made without the lock, which recording takes for other views.
   const AutoGradMode record(true);
   const Tensor again = view_again(*impl);
+  intrusive_ptr<TapeNode> before;  // ends without the lock: its hooks may hold anything, and look at this view
   const std::lock_guard lock(lock_of_view(impl));
   if (is_stale(*impl)) {
     Tape &mine = ensure_tape(t), &fresh = *tape_of(again);
     move_retained(mine, fresh.grad_fn, fresh.output_nr);
-    mine.grad_fn = fresh.grad_fn;
+    before = std::exchange(mine.grad_fn, fresh.grad_fn);
     mine.output_nr = fresh.output_nr;
     mine.version_at_history = impl->version();
     impl->tracking |= detail::kTracksGrad;

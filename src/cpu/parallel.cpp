@@ -1,6 +1,8 @@
 // Splitting of ranges over threads. Which threads is OpenMP's business, behind parallel_omp.h.
 #include "cpu/parallel.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <atomic>
 #include <exception>
@@ -43,6 +45,14 @@ void announce_release([[maybe_unused]] void* address) {
 
 std::atomic<int> num_threads{0};  // 0: not asked for yet
 thread_local bool inside_region = false;
+
+// A process that was forked has the thread that called fork and no other: OpenMP would wait for a team that is not there.
+const bool forks_are_watched = [] {
+  pthread_atfork(nullptr, nullptr, [] {
+    if (num_threads.load(std::memory_order_relaxed) != 0) num_threads.store(1, std::memory_order_relaxed);
+  });
+  return true;
+}();
 
 struct Region {
   FunctionRef<void(int)> f;

@@ -1,6 +1,7 @@
 // Calls of modules with other tensors in place of the registered ones. A module's members are handles to the registered
 // tensors, so the handles stay and what they show is exchanged.
 #include "core/tensor_impl.h"
+#include "nn/names.h"
 #include "nn/tensor_contents.h"
 
 #include <facula/autograd/modes.h>
@@ -14,11 +15,7 @@ namespace facula::func::detail {
 
 namespace {
 
-std::string quoted(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& each : names) text += (text.empty() ? "\"" : ", \"") + each + '"';
-  return text;
-}
+using nn::quoted;
 
 // Every tensor of a module under every name.
 nn::NamedTensors all_names(const nn::Module& module) {

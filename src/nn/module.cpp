@@ -1,11 +1,11 @@
 // What modules register, the lists of it, and what is done to all of it: modes, casts, gradients, printing.
+#include "core/demangle.h"
+
 #include <facula/core/warning.h>
 #include <facula/facula.h>
 #include <facula/nn/module.h>
 
 #include <cctype>
-#include <cstdlib>
-#include <cxxabi.h>
 #include <memory>
 #include <mutex>
 #include <ostream>
@@ -32,10 +32,7 @@ std::string joined(const std::string& prefix, const std::string& name) {
 
 // The C++ name of a type; those of this library have the names that programs and printed modules know them by.
 std::string readable(const std::type_info& type) {
-  int status = 0;
-  const std::unique_ptr<char, decltype(&std::free)> text(abi::__cxa_demangle(type.name(), nullptr, nullptr, &status),
-                                                         &std::free);
-  std::string name = status == 0 ? text.get() : type.name();
+  std::string name = facula::detail::demangled(type.name());
   constexpr std::string_view ours = "facula::nn::", known = "torch::nn::";
   for (size_t at = 0; (at = name.find(ours, at)) != std::string::npos; at += known.size()) {
     const bool whole = at == 0 || !(std::isalnum(static_cast<unsigned char>(name[at - 1])) || name[at - 1] == '_' ||

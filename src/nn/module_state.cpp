@@ -1,5 +1,6 @@
 // Copies of modules and of their values: clones and state dicts.
 #include "core/tensor_impl.h"
+#include "nn/names.h"
 
 #include <facula/autograd/modes.h>
 #include <facula/facula.h>
@@ -94,12 +95,6 @@ NamedTensors Module::state_dict() const {
 }
 
 namespace {
-
-std::string quoted(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& each : names) text += (text.empty() ? "\"" : ", \"") + each + '"';
-  return text;
-}
 
 bool is_same_memory(const Tensor& a, const Tensor& b) {
   return a.is_alias_of(b) && a.storage_offset() == b.storage_offset() && a.sizes() == b.sizes() &&

@@ -4,6 +4,13 @@
 
 #include "cpp/expect.h"
 
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
 namespace facula {
 namespace {
 
@@ -110,6 +117,132 @@ TEST(AutogradRegression, BatchesCheckEntriesAsCallsDo) {
   EXPECT_THROW(func::vmap([](const Tensor& t) { return t.t(); })(ones({2, 3, 3, 3})), Error);
   EXPECT_THROW(func::vmap([](const Tensor& t) { return t.mm(t); })(ones({2, 3, 3, 3})), Error);
   EXPECT_THROW(func::vmap([](const Tensor& t) { return t.resize_({2}) + 1; })(ones({2, 3})), Error);
+}
+
+// What a user's object does when it ends with the value that it was part of. A lock held meanwhile would never be given back.
+struct AtEnd {
+  explicit AtEnd(std::function<void()> what_in) : what(std::move(what_in)) {}
+  AtEnd(const AtEnd&) = delete;
+  AtEnd& operator=(const AtEnd&) = delete;
+  ~AtEnd() { what(); }
+  std::function<void()> what;
+};
+
+TEST(AutogradRegression, HooksOfAnOldHistoryMayLookAtTheViewWhenTheyEnd) {
+  const Tensor x = ones({4}).requires_grad_();
+  Tensor y = x * 2;
+  const Tensor view = y.view({2, 2});
+  int ended = 0;
+  {
+    const auto object = std::make_shared<AtEnd>([&] { ended += view.requires_grad(); });
+    view.register_hook(std::function<void(const Tensor&)>([object](const Tensor&) {}));
+  }
+  y.mul_(3);
+  EXPECT_TRUE(view.grad_fn());
+  EXPECT_EQ(ended, 1);
+}
+
+TEST(AutogradRegression, MemoryOfOldGradientsMayAskForTheNewOneWhenItEnds) {
+  const Tensor x = ones({4}).requires_grad_(), y = x * 1;
+  y.retain_grad();
+  for (const Tensor& t : {x, y}) {
+    std::vector<float> memory(4, 2.0F);
+    std::vector<float> found;
+    const auto blob = [&] {
+      return from_blob(memory.data(), {4}, [&](void*) { found.push_back(t.grad()[0].item<float>()); });
+    };
+    t.set_grad(blob());
+    t.set_grad(full({4}, 5.0));
+    EXPECT_EQ(found, (std::vector<float>{5}));
+    t.set_grad(blob());
+    (y * y).sum().backward({}, true, true);
+    EXPECT_EQ(found, (std::vector<float>{5, 4}));
+    if (!t.is_same(y)) continue;
+    t.set_grad(blob());
+    (y * y).sum().backward({}, true, false, std::vector<Tensor>{y});
+    EXPECT_EQ(found.size(), 3U);
+  }
+  x.set_grad({});  // recorded gradients keep their leaves
+  y.set_grad({});
+}
+
+TEST(AutogradRegression, MemoryThatFormulasReadMayAskForGradientsWhenItEnds) {
+  constexpr int64_t kMany = 10000;
+  const Tensor x = ones({10}).requires_grad_(), w = ones({kMany}).requires_grad_();
+  const Tensor k = ones({kMany});
+  x.set_grad(k.narrow(0, 0, 10).detach());  // what waits reads the memory of this gradient
+  std::vector<float> memory(kMany, 2.0F);
+  int ended = 0;
+  const Tensor small = x * 2;
+  Tensor large;
+  {
+    const Tensor blob = from_blob(memory.data(), {kMany}, [&](void*) { ended += x.grad().defined(); });
+    large = (w * k).sin() * blob;
+  }
+  autograd::backward({small, large}, {ones({10}), ones({kMany})});
+  large = Tensor();
+  EXPECT_EQ(ended, 1);
+  EXPECT_TRUE(equal(x.grad(), full({10}, 3.0)));
+  EXPECT_TRUE(allclose(w.grad(), full({kMany}, 2 * std::cos(1.0))));
+}
+
+TEST(AutogradRegression, LeavesHaveWhatCameBeforeAnErrorWhateverTheirSize) {
+  for (const int64_t count : {100, 10000}) {
+    SCOPED_TRACE(count);
+    const Tensor a = full({count}, 2.0).requires_grad_(), b = ones({count}).requires_grad_();
+    {
+      const Tensor c = b * 3;
+      c.register_hook(std::function<void(const Tensor&)>([](const Tensor&) { throw std::runtime_error("no"); }));
+      EXPECT_THROW((c * a).sum().backward(), std::runtime_error);
+    }
+    EXPECT_TRUE(a.grad().defined() && equal(a.grad(), full({count}, 3.0)));
+    EXPECT_FALSE(b.grad().defined());
+    a.set_grad({});
+    Tensor c;
+    {
+      const autograd::SavedTensorHooks hooks(
+          [](const Tensor&) { return std::make_shared<int>(0); },
+          [](const std::shared_ptr<void>&) -> Tensor { throw std::runtime_error("gone"); });
+      c = b.sigmoid();
+    }
+    EXPECT_THROW((c * a).sum().backward(), std::runtime_error);
+    EXPECT_TRUE(a.grad().defined() && equal(a.grad(), c.detach()));
+    EXPECT_FALSE(b.grad().defined());
+  }
+}
+
+TEST(AutogradRegression, LeavesAreNotWrittenThroughUnrecordedViews) {
+  const Tensor x = ones({4}).requires_grad_(), y = x * 2, plain = ones({4});
+  Tensor of_leaf, of_result, of_plain;
+  {
+    const NoGradGuard quiet;
+    of_leaf = x.view({2, 2});
+    of_result = y.view({2, 2});
+    of_plain = plain.view({2, 2});
+  }
+  const std::string text = "A view was created in no_grad mode";
+  expect_error<Error>([&] { of_leaf.mul_(3); }, text);
+  expect_error<Error>([&] { of_result.mul_(3); }, text);
+  expect_error<Error>([&] { of_leaf[0].zero_(); }, text);
+  EXPECT_TRUE(equal(x.detach(), ones({4})) && equal(y.detach(), full({4}, 2.0)));
+  of_plain.mul_(3);
+  EXPECT_TRUE(equal(plain, full({4}, 3.0)));
+  const NoGradGuard quiet;
+  of_leaf.mul_(3);
+  EXPECT_TRUE(equal(x, full({4}, 3.0)));
+}
+
+struct Reshaped : autograd::Function<Reshaped> {
+  static Tensor forward(autograd::AutogradContext*, const Tensor& x) { return x.view({-1}); }
+  static autograd::variable_list backward(autograd::AutogradContext*, autograd::variable_list g) {
+    return {g[0].view({2, 2})};
+  }
+};
+
+TEST(AutogradRegression, ViewsFromCustomFunctionsSaySoAlsoWhenOfALeaf) {
+  const Tensor x = ones({2, 2}).requires_grad_();
+  const Tensor view = Reshaped::apply(x);
+  expect_error<Error>([&] { view.mul_(2); }, "a view that a custom function returned");
 }
 
 }  // namespace

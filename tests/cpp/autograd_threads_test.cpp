@@ -7,7 +7,10 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <functional>
+#include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace facula {
@@ -143,6 +146,66 @@ TEST(AutogradThreads, MayCloseALevelOfForwardModeTooEarly) {
   std::thread([&] { inner.reset(); }).join();
   const autograd::DualLevel again;
   expect_close(again.unpack_dual(again.make_dual(x, t) * 2).second, 2 * t);
+}
+
+TEST(AutogradThreads, MayAddHooksToAGraphThatRuns) {
+  constexpr int kNodes = 100, kRounds = 30;
+  std::atomic<int> without_memory = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    const Tensor x = full({4096}, 0.5).requires_grad_();
+    std::atomic<int> running = kNodes;  // the node that backward has come to
+    std::vector<Tensor> all;
+    Tensor y = x;
+    using Pair = std::pair<int, Tensor>;
+    for (int i = 0; i < kNodes; ++i) {
+      const autograd::SavedTensorHooks hooks(
+          [i](const Tensor& t) -> std::shared_ptr<void> { return std::make_shared<Pair>(i, t); },
+          [&running](const std::shared_ptr<void>& packed) {
+            running = static_cast<const Pair*>(packed.get())->first;
+            return static_cast<const Pair*>(packed.get())->second;
+          });
+      y = y.sin();
+      all.push_back(y);
+    }
+    const Tensor loss = y.sum();
+    std::thread adds([&] {
+      for (int last = kNodes, now; (now = running.load()) > 0;) {
+        if (now == last) continue;
+        last = now;
+        if (now % 4 != 1) continue;
+        all[static_cast<size_t>(now) - 1].register_hook(
+            std::function<void(const Tensor&)>([&](const Tensor& g) { without_memory += g.data_ptr() == nullptr; }));
+      }
+    });
+    loss.backward();
+    running = 0;
+    adds.join();
+  }
+  EXPECT_EQ(without_memory, 0);
+}
+
+TEST(AutogradThreads, MayEndSavedTensorHooksTooEarlyOrElsewhere) {
+  using autograd::SavedTensorHooks;
+  std::vector<int> packed;
+  const auto hooks = [&](int number) {
+    return std::make_unique<SavedTensorHooks>(
+        [&packed, number](const Tensor& t) -> SavedTensorHooks::Packed {
+          packed.push_back(number);
+          return std::make_shared<Tensor>(t);
+        },
+        [](const SavedTensorHooks::Packed& p) { return *static_cast<const Tensor*>(p.get()); });
+  };
+  const Tensor x = draw_leaf({3});
+  auto outer = hooks(1), inner = hooks(2);
+  std::unique_ptr<SavedTensorHooks> elsewhere;
+  std::thread([&] { elsewhere = hooks(3); }).join();
+  elsewhere.reset();  // is none of this thread's
+  x.exp();
+  outer.reset();
+  x.exp();
+  inner.reset();
+  x.exp();
+  EXPECT_EQ(packed, (std::vector<int>{2, 2}));
 }
 
 }  // namespace

@@ -10,6 +10,8 @@
 
 #include <functional>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 namespace facula {
@@ -681,6 +683,32 @@ TEST(Nesting, ThreeDeep) {
   const Tensor x = xs.unsqueeze(1), y = ys.unsqueeze(0);
   // f_x = e^{xy} (y sin x + cos x), f_xy = e^{xy} (x y sin x + x cos x + sin x).
   expect_close(got, (x * y).exp() * (x * y * x.sin() + x * x.cos() + x.sin()), 1e-11);
+}
+
+TEST(ForwardMode, OfSeveralArgumentsAndResults) {
+  const Tensor x = draw({3}), y = draw({3}), u = draw({3}), v = draw({3});
+  const auto product = [](const Tensor& a, const Tensor& b) { return a.sin() * b; };
+  const Tensor slope = x.cos() * u * y + x.sin() * v;
+  const auto [value, derivative] = func::jvp(product, {x, y}, {u, v});
+  expect_close(value, x.sin() * y);
+  expect_close(derivative, slope);
+  // Functions of any type, also with parameters of any type.
+  expect_close(func::jvp(Binary(product), {x, y}, {u, v}).second, slope);
+  expect_close(func::jvp([](const auto& a, const auto& b) { return a.sin() * b; }, {x, y}, {u, v}).second, slope);
+  const auto pair = [&](const Tensor& a, const Tensor& b) { return std::make_pair(product(a, b), a * 2); };
+  const auto [values, derivatives] = func::jvp(pair, {x, y}, {u, v});
+  expect_close(values.second, 2 * x);
+  expect_close(derivatives.first, slope);
+  expect_close(derivatives.second, 2 * u);
+  const auto triple = [](const Tensor& a) { return std::make_tuple(a, a * a, a.detach()); };
+  const auto of_triple = func::jvp(triple, {x}, {u}).second;
+  expect_close(std::get<1>(of_triple), 2 * x * u);
+  const auto list = [](const Tensor& a) { return variable_list{a * 2, a * 3}; };
+  const variable_list of_list = func::jvp(list, {x}, {u}).second;
+  ASSERT_EQ(of_list.size(), 2U);
+  expect_close(of_list[1], 3 * u);
+  expect_error<ValueError>([&] { func::jvp(list, {x, y}, {u, v}); }, "jvp: 2 arguments were given to a function of 1");
+  expect_error<ValueError>([&] { func::jvp(product, {x}, {u}); }, "jvp: 1 arguments were given to a function of 2");
 }
 
 }  // namespace

@@ -9,11 +9,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <unordered_map>
+#include <variant>
 #include <vector>
 
 namespace facula {
@@ -486,6 +490,47 @@ TEST(FunctionalCall, GraphsOfTheModuleItselfSurvive) {
   expect_error<Error>([&] { functional_call(mlp, drawn_like(*mlp), [&](MlpImpl&) { again.backward({}, true); }); },
                       "other data");
   again.backward();
+}
+
+// A result of a user's own class, which says where its tensors are; and one that does not.
+struct Parts {
+  Tensor weight;
+  std::vector<Tensor> others;
+};
+template <class V>
+void visit_tensors(Parts& parts, V visit) {
+  visit(parts.weight);
+  visit(parts.others);
+}
+struct Closed {
+  Tensor weight;
+};
+
+TEST(FunctionalCall, ReturnedParametersAreWhatWasGivenWhereverTheyAre) {
+  Mlp mlp;
+  const NamedTensors params = drawn_like(*mlp);
+  const Tensor& given = params["first.weight"];
+  const auto call = [&](auto result_of) {
+    return functional_call(mlp, params, [&](MlpImpl& m) { return result_of(m.first->weight); });
+  };
+  EXPECT_TRUE(call([](const Tensor& w) { return std::array<Tensor, 2>{w, w}; })[1].is_same(given));
+  EXPECT_TRUE(call([](const Tensor& w) { return std::list<Tensor>{w}; }).front().is_same(given));
+  EXPECT_TRUE(call([](const Tensor& w) { return std::map<std::string, Tensor>{{"w", w}}; })["w"].is_same(given));
+  EXPECT_TRUE(call([](const Tensor& w) { return std::unordered_map<int, Tensor>{{1, w}}; })[1].is_same(given));
+  EXPECT_TRUE(call([](const Tensor& w) { return NamedTensors{{"w", w}}; })["w"].is_same(given));
+  EXPECT_TRUE(call([](const Tensor& w) { return std::optional<Tensor>(w); })->is_same(given));
+  EXPECT_TRUE(std::get<Tensor>(call([](const Tensor& w) { return std::variant<int, Tensor>(w); })).is_same(given));
+  const auto deep = call([](const Tensor& w) {
+    std::map<std::string, std::vector<std::optional<Tensor>>> lists;
+    lists["w"] = {std::nullopt, w};
+    return std::make_tuple(1, std::string("text"), std::vector<bool>{true}, std::vector<double>{2.0},
+                           std::make_pair(w, std::move(lists)));
+  });
+  EXPECT_TRUE(std::get<4>(deep).first.is_same(given));
+  EXPECT_TRUE(std::get<4>(deep).second.at("w")[1]->is_same(given));
+  const Parts parts = call([](const Tensor& w) { return Parts{w, {w}}; });
+  EXPECT_TRUE(parts.weight.is_same(given) && parts.others[0].is_same(given));
+  EXPECT_TRUE(call([](const Tensor& w) { return Closed{w}; }).weight.is_same(mlp->first->weight));
 }
 
 }  // namespace

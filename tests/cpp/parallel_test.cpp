@@ -12,6 +12,9 @@
 
 #include <facula/core/error.h>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 namespace facula {
 namespace {
 
@@ -121,6 +124,30 @@ TEST_F(ParallelTest, RefusesNoThreads) {
   EXPECT_THROW(set_num_threads(0), ValueError);
   EXPECT_THROW(set_num_threads(-3), ValueError);
 }
+
+// The sanitizers' runtimes do not survive a fork of a process with threads.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST_F(ParallelTest, AForkedProcessComputesAlone) {
+  set_num_threads(3);
+  std::atomic<int> seen{0};
+  parallel_threads(3, [&](int) { ++seen; });
+  ASSERT_EQ(seen, 3);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    alarm(20);  // a team that never comes would be waited for
+    std::atomic<int64_t> sum{0};
+    parallel_for(0, 1000, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) sum += i;
+    });
+    _exit(sum == 499500 && get_num_threads() == 1 ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "status " << status;
+  EXPECT_EQ(get_num_threads(), 3);
+}
+#endif
 
 }  // namespace
 }  // namespace facula

@@ -13,6 +13,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace facula {
@@ -564,6 +565,43 @@ TEST(VmapTensors, EndWithTheirVmap) {
     return kept + t;
   };
   expect_close(func::vmap(f)(xs), 3 * xs);
+}
+
+TEST(VmapRandom, IsForTheThreadThatCalledVmap) {
+  const Tensor xs = draw({kBatch, 3});
+  const std::string remedy = "work only in the thread that called vmap";
+  const auto f = [&](const Tensor& x) {
+    Tensor doubled;
+    std::thread([&] {
+      doubled = x * 2;
+      expect_error<NotSupportedError>([&] { rand_like(x); }, remedy);
+      expect_error<NotSupportedError>([&] { (x * 1).uniform_(); }, remedy);
+      expect_error<NotSupportedError>([&] { dropout(x, 0.5, true); }, remedy);
+      // The same below a vmap of that thread.
+      const auto inner = [&](const Tensor& y) { return y + rand_like(x); };
+      expect_error<NotSupportedError>([&] { func::vmap(inner, 0, 0, "different")(ones({2, 3}, kDouble)); }, remedy);
+      EXPECT_EQ(rand({3}).sizes().vec(), (std::vector<int64_t>{3}));
+    }).join();
+    EXPECT_EQ(rand_like(x).sizes().vec(), (std::vector<int64_t>{3}));
+    return doubled;
+  };
+  expect_close(func::vmap(f, 0, 0, "different")(xs), 2 * xs);
+}
+
+TEST(Vmap, TakesItsOptionsByName) {
+  const Tensor xs = draw({3, kBatch}), w = draw({3});
+  std::vector<int64_t> seen;
+  const auto f = [&](const Tensor& x, const Tensor& y) {
+    seen.push_back(x.dim());
+    return x * y;
+  };
+  const func::VmapOptions options{.in_dims = {1, std::nullopt}, .out_dims = 1, .chunk_size = 3};
+  expect_close(func::vmap(f, options)(xs, w), xs * w.unsqueeze(1));
+  EXPECT_EQ(seen, (std::vector<int64_t>{1, 1}));
+  expect_close(func::vmap(f, func::VmapOptions{.in_dim = 1})(xs, xs), (xs * xs).t());
+  expect_close(func::vmap(f, {})(xs, xs), xs * xs);
+  // Braces are dimensions.
+  expect_close(func::vmap(f, {{}, 1})(w, xs), (xs * w.unsqueeze(1)).t());
 }
 
 }  // namespace

@@ -18,6 +18,7 @@ from pages import blocks
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = "first"  # what the README's CMake file calls its program
+PAGES_WITH_A_PROGRAM = ("docs/autograd.md", "docs/nn.md")
 
 
 def fail(text):
@@ -97,16 +98,23 @@ def check_subfolder(project, program, folder, compiler):
 
 
 def check_programs(prefix, work, compiler):
-    """Each C++ block of the README becomes the program of its CMake block; the text block after it is the output."""
+    """Each C++ block of the README becomes the program of its CMake block; the text block after it is the output. The C++
+    blocks of another page are one program together, which prints the text block after the last."""
     page = ROOT / "README.md"
     found = blocks(page)
     projects = [b for b in found if b.language == "cmake"]
-    programs = [(b, after) for b, after in zip(found, found[1:]) if b.language == "cpp"]
+    programs = [("README.md", b, after) for b, after in zip(found, found[1:]) if b.language == "cpp"]
     if len(projects) != 1 or not programs:
         fail(f"README.md: expected one cmake block and some cpp blocks, got {len(projects)} and {len(programs)}")
-    check_subfolder(projects[0].text, programs[0][0].text, work / "subfolder", compiler)
-    for number, (program, output) in enumerate(programs, 1):
-        place = f"README.md:{program.line}"
+    check_subfolder(projects[0].text, programs[0][1].text, work / "subfolder", compiler)
+    for name in PAGES_WITH_A_PROGRAM:
+        parts = blocks(ROOT / name)
+        last = max(i for i, part in enumerate(parts) if part.language == "cpp")
+        whole, output = parts[last], parts[last + 1]
+        whole.text = "\n".join(part.text for part in parts[:last + 1] if part.language == "cpp")
+        programs.append((name, whole, output))
+    for number, (name, program, output) in enumerate(programs, 1):
+        place = f"{name}:{program.line}"
         if output.language != "text":
             fail(f"{place}: a text block with the output must follow")
         folder = work / f"program{number}"

@@ -309,6 +309,7 @@ KINDS = {
     "ValueError": (RuntimeError, ValueError),
     "IndexError": (IndexError,),
 }
+PYTHON_NAMES = {"ValueError": "ArgumentError"}  # Python's own name stays Python's
 
 
 def check_failure(case):
@@ -329,7 +330,8 @@ def check_failure(case):
             way(given)
             to.append(f"{what}: must fail with {failure.kind}, but succeeded")
         except Exception as error:
-            if type(error).__name__ != failure.kind or not all(isinstance(error, k) for k in KINDS[failure.kind]):
+            kind = PYTHON_NAMES.get(failure.kind, failure.kind)
+            if type(error).__name__ != kind or not all(isinstance(error, k) for k in KINDS[failure.kind]):
                 to.append(f"{what}: must fail with {failure.kind}, but failed with {type(error).__name__}: {error}")
             elif failure.text not in str(error):
                 to.append(f'{what}: the text must contain "{failure.text}", but is: {error}')

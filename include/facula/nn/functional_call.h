@@ -10,13 +10,16 @@
 #include <facula/func.h>
 #include <facula/nn/module.h>
 
+#include <concepts>
 #include <initializer_list>
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace facula::func {
@@ -58,30 +61,30 @@ class FACULA_API ReplacedTensors {
 
   // A result that is a parameter itself, or a view of one, becomes what was given for it.
   void leave(Tensor& result) const;
+  // All tensors in a result: in ranges, maps, pairs, tuples, optionals and variants, inside of each other at will, and in
+  // classes for which `visit_tensors(result, visit)` is found beside them; it calls `visit` with every part that holds
+  // tensors. Results of other types stay as they are.
   template <class T>
-  void leave(std::optional<T>& result) const {
-    if (result) leave(*result);
+  void leave([[maybe_unused]] T& result) const {
+    [[maybe_unused]] const auto visit = [this](auto& part) { this->leave(part); };
+    if constexpr (std::is_const_v<T> || std::is_scalar_v<T>) return;
+    else if constexpr (std::is_base_of_v<Tensor, T>) leave(static_cast<Tensor&>(result));
+    else if constexpr (requires { visit_tensors(result, visit); }) visit_tensors(result, visit);
+    else if constexpr (requires { result.key(), visit(result.value()); }) visit(result.value());  // of OrderedDict
+    else if constexpr (requires { result.has_value(), visit(*result); }) {
+      if (result.has_value()) visit(*result);
+    } else if constexpr (requires { result.valueless_by_exception(), std::variant_size<T>::value; }) {
+      if (!result.valueless_by_exception()) std::visit(visit, result);
+    } else if constexpr (std::ranges::input_range<T&>) {
+      using Each = std::ranges::range_reference_t<T&>;
+      // A range of itself, as a path is, holds no tensors.
+      if constexpr (std::is_lvalue_reference_v<Each> && !std::is_same_v<std::remove_cvref_t<Each>, T> &&
+                    !std::is_scalar_v<std::remove_cvref_t<Each>>)
+        for (auto& each : result) visit(each);
+    } else if constexpr (requires { std::tuple_size<T>::value; }) {
+      std::apply([&](auto&... each) { (visit(each), ...); }, result);
+    }
   }
-  template <class T>
-  void leave(std::vector<T>& results) const {
-    if constexpr (!std::is_arithmetic_v<T>)
-      for (T& each : results) leave(each);
-  }
-  template <class A, class B>
-  void leave(std::pair<A, B>& results) const {
-    leave(results.first);
-    leave(results.second);
-  }
-  template <class... Ts>
-  void leave(std::tuple<Ts...>& results) const {
-    std::apply([&](auto&... each) { (leave(each), ...); }, results);
-  }
-  template <class Key>
-  void leave(OrderedDict<Key, Tensor>& results) const {
-    for (auto& item : results) leave(item.value());
-  }
-  template <class T>
-  void leave(const T&) const {}
 
  private:
   struct One {
@@ -160,8 +163,8 @@ auto grad_dict(F f) {
 }
 
 // As vmap, for a function `f(named, tensors...)`. The first of `in_dims` is for all of the named tensors.
-template <class F>
-auto vmap_dict(F f, VmapOptions options) {
+template <class F, std::same_as<VmapOptions> Options>
+auto vmap_dict(F f, Options options) {
   return [f = std::move(f), options = std::move(options)](const nn::NamedTensors& named, const auto&... args) {
     using R = std::decay_t<decltype(f(named, args...))>;
     const std::vector<std::string> names = named.keys();

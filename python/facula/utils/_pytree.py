@@ -36,6 +36,8 @@ _KINDS: Dict[type, _Kind] = {
     ),
 }
 _NAMED = _Kind(lambda t: (list(t), type(t)), lambda children, kind: kind(*children))
+# Results with names of our own (facula.return_types) are made from one sequence.
+_RESULT = _Kind(lambda t: (list(t), type(t)), lambda children, kind: kind(children))
 
 
 def register_pytree_node(cls, flatten, unflatten):
@@ -45,11 +47,18 @@ def register_pytree_node(cls, flatten, unflatten):
     _KINDS[cls] = _Kind(flatten, unflatten)
 
 
-def _kind_of(tree):
-    found = _KINDS.get(type(tree))
-    if found is None and isinstance(tree, tuple) and hasattr(tree, "_fields"):
-        return _NAMED
+def _kind_of_type(cls):
+    found = _KINDS.get(cls)
+    if found is None and issubclass(cls, tuple):
+        if hasattr(cls, "_fields"):
+            return _NAMED
+        if cls.__module__ == "facula.return_types":
+            return _RESULT
     return found
+
+
+def _kind_of(tree):
+    return _kind_of_type(type(tree))
 
 
 class TreeSpec(NamedTuple):
@@ -92,7 +101,7 @@ def tree_unflatten(leaves, spec):
 def _build(leaves, spec):
     if spec.type is None:
         return next(leaves)
-    kind = _KINDS.get(spec.type, _NAMED)
+    kind = _kind_of_type(spec.type)
     return kind.unflatten([_build(leaves, child) for child in spec.children], spec.context)
 
 

@@ -5,28 +5,41 @@
 
 namespace facula::python {
 
+struct NamedResult;
+
 const PyMethodDef* binary_methods();
 const PyMethodDef* binary_functions();
+NamedResult* const* binary_named();
 const PyMethodDef* creation_methods();
 const PyMethodDef* creation_functions();
+NamedResult* const* creation_named();
 const PyMethodDef* index_methods();
 const PyMethodDef* index_functions();
+NamedResult* const* index_named();
 const PyMethodDef* linalg_methods();
 const PyMethodDef* linalg_functions();
+NamedResult* const* linalg_named();
 const PyMethodDef* nn_methods();
 const PyMethodDef* nn_functions();
+NamedResult* const* nn_named();
 const PyMethodDef* random_methods();
 const PyMethodDef* random_functions();
+NamedResult* const* random_named();
 const PyMethodDef* reduce_methods();
 const PyMethodDef* reduce_functions();
+NamedResult* const* reduce_named();
 const PyMethodDef* scan_methods();
 const PyMethodDef* scan_functions();
+NamedResult* const* scan_named();
 const PyMethodDef* shape_methods();
 const PyMethodDef* shape_functions();
+NamedResult* const* shape_named();
 const PyMethodDef* sort_methods();
 const PyMethodDef* sort_functions();
+NamedResult* const* sort_named();
 const PyMethodDef* unary_methods();
 const PyMethodDef* unary_functions();
+NamedResult* const* unary_named();
 
 #define FACULA_OP_FAMILIES(X) X(binary) X(creation) X(index) X(linalg) X(nn) X(random) X(reduce) X(scan) X(shape) X(sort) X(unary)
 

@@ -50,8 +50,8 @@ PyObject* add_1(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload add_overloads[] = {
-    {"(Tensor self, Tensor other, *, Scalar alpha=1, Tensor? out=None)", add_0},
-    {"(Tensor self, Scalar other, Scalar alpha=1, *, Tensor? out=None)", add_1},
+    {"(Tensor self, Tensor other, *, Scalar alpha=1, Tensor!? out=None)", add_0},
+    {"(Tensor self, Scalar other, Scalar alpha=1, *, Tensor!? out=None)", add_1},
 };
 constexpr OpEntry add_op = {"add", add_overloads, 2};
 
@@ -76,8 +76,8 @@ PyObject* add_inplace_1(Arguments& a) {
   return result(made);
 }
 constexpr Overload add_inplace_overloads[] = {
-    {"(Tensor self, Tensor other, *, Scalar alpha=1)", add_inplace_0},
-    {"(Tensor self, Scalar other, Scalar alpha=1)", add_inplace_1},
+    {"(Tensor! self, Tensor other, *, Scalar alpha=1)", add_inplace_0},
+    {"(Tensor! self, Scalar other, Scalar alpha=1)", add_inplace_1},
 };
 constexpr OpEntry add_inplace_op = {"add_", add_inplace_overloads, 2};
 
@@ -124,8 +124,8 @@ PyObject* sub_1(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload sub_overloads[] = {
-    {"(Tensor self, Tensor other, *, Scalar alpha=1, Tensor? out=None)", sub_0},
-    {"(Tensor self, Scalar other, Scalar alpha=1, *, Tensor? out=None)", sub_1},
+    {"(Tensor self, Tensor other, *, Scalar alpha=1, Tensor!? out=None)", sub_0},
+    {"(Tensor self, Scalar other, Scalar alpha=1, *, Tensor!? out=None)", sub_1},
 };
 constexpr OpEntry sub_op = {"sub", sub_overloads, 2};
 
@@ -150,8 +150,8 @@ PyObject* sub_inplace_1(Arguments& a) {
   return result(made);
 }
 constexpr Overload sub_inplace_overloads[] = {
-    {"(Tensor self, Tensor other, *, Scalar alpha=1)", sub_inplace_0},
-    {"(Tensor self, Scalar other, Scalar alpha=1)", sub_inplace_1},
+    {"(Tensor! self, Tensor other, *, Scalar alpha=1)", sub_inplace_0},
+    {"(Tensor! self, Scalar other, Scalar alpha=1)", sub_inplace_1},
 };
 constexpr OpEntry sub_inplace_op = {"sub_", sub_inplace_overloads, 2};
 
@@ -194,8 +194,8 @@ PyObject* mul_1(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload mul_overloads[] = {
-    {"(Tensor self, Tensor other, *, Tensor? out=None)", mul_0},
-    {"(Tensor self, Scalar other, *, Tensor? out=None)", mul_1},
+    {"(Tensor self, Tensor other, *, Tensor!? out=None)", mul_0},
+    {"(Tensor self, Scalar other, *, Tensor!? out=None)", mul_1},
 };
 constexpr OpEntry mul_op = {"mul", mul_overloads, 2};
 
@@ -218,8 +218,8 @@ PyObject* mul_inplace_1(Arguments& a) {
   return result(made);
 }
 constexpr Overload mul_inplace_overloads[] = {
-    {"(Tensor self, Tensor other)", mul_inplace_0},
-    {"(Tensor self, Scalar other)", mul_inplace_1},
+    {"(Tensor! self, Tensor other)", mul_inplace_0},
+    {"(Tensor! self, Scalar other)", mul_inplace_1},
 };
 constexpr OpEntry mul_inplace_op = {"mul_", mul_inplace_overloads, 2};
 
@@ -304,10 +304,10 @@ PyObject* div_3(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload div_overloads[] = {
-    {"(Tensor self, Tensor other, *, Tensor? out=None)", div_0},
-    {"(Tensor self, Scalar other, *, Tensor? out=None)", div_1},
-    {"(Tensor self, Tensor other, *, str? rounding_mode, Tensor? out=None)", div_2},
-    {"(Tensor self, Scalar other, *, str? rounding_mode, Tensor? out=None)", div_3},
+    {"(Tensor self, Tensor other, *, Tensor!? out=None)", div_0},
+    {"(Tensor self, Scalar other, *, Tensor!? out=None)", div_1},
+    {"(Tensor self, Tensor other, *, str? rounding_mode, Tensor!? out=None)", div_2},
+    {"(Tensor self, Scalar other, *, str? rounding_mode, Tensor!? out=None)", div_3},
 };
 constexpr OpEntry div_op = {"div", div_overloads, 4};
 
@@ -350,10 +350,10 @@ PyObject* div_inplace_3(Arguments& a) {
   return result(made);
 }
 constexpr Overload div_inplace_overloads[] = {
-    {"(Tensor self, Tensor other)", div_inplace_0},
-    {"(Tensor self, Scalar other)", div_inplace_1},
-    {"(Tensor self, Tensor other, *, str? rounding_mode)", div_inplace_2},
-    {"(Tensor self, Scalar other, *, str? rounding_mode)", div_inplace_3},
+    {"(Tensor! self, Tensor other)", div_inplace_0},
+    {"(Tensor! self, Scalar other)", div_inplace_1},
+    {"(Tensor! self, Tensor other, *, str? rounding_mode)", div_inplace_2},
+    {"(Tensor! self, Scalar other, *, str? rounding_mode)", div_inplace_3},
 };
 constexpr OpEntry div_inplace_op = {"div_", div_inplace_overloads, 4};
 
@@ -415,9 +415,9 @@ PyObject* floor_divide_2(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload floor_divide_overloads[] = {
-    {"(Tensor self, Tensor other, *, Tensor? out=None)", floor_divide_0},
-    {"(Tensor self, Scalar other, *, Tensor? out=None)", floor_divide_1},
-    {"(Scalar self, Tensor other, *, Tensor? out=None)", floor_divide_2},
+    {"(Tensor self, Tensor other, *, Tensor!? out=None)", floor_divide_0},
+    {"(Tensor self, Scalar other, *, Tensor!? out=None)", floor_divide_1},
+    {"(Scalar self, Tensor other, *, Tensor!? out=None)", floor_divide_2},
 };
 constexpr OpEntry floor_divide_op = {"floor_divide", floor_divide_overloads, 3};
 
@@ -440,8 +440,8 @@ PyObject* floor_divide_inplace_1(Arguments& a) {
   return result(made);
 }
 constexpr Overload floor_divide_inplace_overloads[] = {
-    {"(Tensor self, Tensor other)", floor_divide_inplace_0},
-    {"(Tensor self, Scalar other)", floor_divide_inplace_1},
+    {"(Tensor! self, Tensor other)", floor_divide_inplace_0},
+    {"(Tensor! self, Scalar other)", floor_divide_inplace_1},
 };
 constexpr OpEntry floor_divide_inplace_op = {"floor_divide_", floor_divide_inplace_overloads, 2};
 
@@ -503,9 +503,9 @@ PyObject* remainder_2(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload remainder_overloads[] = {
-    {"(Tensor self, Scalar other, *, Tensor? out=None)", remainder_0},
-    {"(Tensor self, Tensor other, *, Tensor? out=None)", remainder_1},
-    {"(Scalar self, Tensor other, *, Tensor? out=None)", remainder_2},
+    {"(Tensor self, Scalar other, *, Tensor!? out=None)", remainder_0},
+    {"(Tensor self, Tensor other, *, Tensor!? out=None)", remainder_1},
+    {"(Scalar self, Tensor other, *, Tensor!? out=None)", remainder_2},
 };
 constexpr OpEntry remainder_op = {"remainder", remainder_overloads, 3};
 
@@ -528,8 +528,8 @@ PyObject* remainder_inplace_1(Arguments& a) {
   return result(made);
 }
 constexpr Overload remainder_inplace_overloads[] = {
-    {"(Tensor self, Scalar other)", remainder_inplace_0},
-    {"(Tensor self, Tensor other)", remainder_inplace_1},
+    {"(Tensor! self, Scalar other)", remainder_inplace_0},
+    {"(Tensor! self, Tensor other)", remainder_inplace_1},
 };
 constexpr OpEntry remainder_inplace_op = {"remainder_", remainder_inplace_overloads, 2};
 
@@ -572,8 +572,8 @@ PyObject* fmod_1(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload fmod_overloads[] = {
-    {"(Tensor self, Scalar other, *, Tensor? out=None)", fmod_0},
-    {"(Tensor self, Tensor other, *, Tensor? out=None)", fmod_1},
+    {"(Tensor self, Scalar other, *, Tensor!? out=None)", fmod_0},
+    {"(Tensor self, Tensor other, *, Tensor!? out=None)", fmod_1},
 };
 constexpr OpEntry fmod_op = {"fmod", fmod_overloads, 2};
 
@@ -596,8 +596,8 @@ PyObject* fmod_inplace_1(Arguments& a) {
   return result(made);
 }
 constexpr Overload fmod_inplace_overloads[] = {
-    {"(Tensor self, Scalar other)", fmod_inplace_0},
-    {"(Tensor self, Tensor other)", fmod_inplace_1},
+    {"(Tensor! self, Scalar other)", fmod_inplace_0},
+    {"(Tensor! self, Tensor other)", fmod_inplace_1},
 };
 constexpr OpEntry fmod_inplace_op = {"fmod_", fmod_inplace_overloads, 2};
 
@@ -659,9 +659,9 @@ PyObject* pow_2(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload pow_overloads[] = {
-    {"(Tensor self, Tensor exponent, *, Tensor? out=None)", pow_0},
-    {"(Scalar self, Tensor exponent, *, Tensor? out=None)", pow_1},
-    {"(Tensor self, Scalar exponent, *, Tensor? out=None)", pow_2},
+    {"(Tensor self, Tensor exponent, *, Tensor!? out=None)", pow_0},
+    {"(Scalar self, Tensor exponent, *, Tensor!? out=None)", pow_1},
+    {"(Tensor self, Scalar exponent, *, Tensor!? out=None)", pow_2},
 };
 constexpr OpEntry pow_op = {"pow", pow_overloads, 3};
 
@@ -684,8 +684,8 @@ PyObject* pow_inplace_1(Arguments& a) {
   return result(made);
 }
 constexpr Overload pow_inplace_overloads[] = {
-    {"(Tensor self, Tensor exponent)", pow_inplace_0},
-    {"(Tensor self, Scalar exponent)", pow_inplace_1},
+    {"(Tensor! self, Tensor exponent)", pow_inplace_0},
+    {"(Tensor! self, Scalar exponent)", pow_inplace_1},
 };
 constexpr OpEntry pow_inplace_op = {"pow_", pow_inplace_overloads, 2};
 
@@ -709,7 +709,7 @@ PyObject* atan2_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload atan2_overloads[] = {
-    {"(Tensor self, Tensor other, *, Tensor? out=None)", atan2_0},
+    {"(Tensor self, Tensor other, *, Tensor!? out=None)", atan2_0},
 };
 constexpr OpEntry atan2_op = {"atan2", atan2_overloads, 1};
 
@@ -723,7 +723,7 @@ PyObject* atan2_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload atan2_inplace_overloads[] = {
-    {"(Tensor self, Tensor other)", atan2_inplace_0},
+    {"(Tensor! self, Tensor other)", atan2_inplace_0},
 };
 constexpr OpEntry atan2_inplace_op = {"atan2_", atan2_inplace_overloads, 1};
 
@@ -747,7 +747,7 @@ PyObject* hypot_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload hypot_overloads[] = {
-    {"(Tensor self, Tensor other, *, Tensor? out=None)", hypot_0},
+    {"(Tensor self, Tensor other, *, Tensor!? out=None)", hypot_0},
 };
 constexpr OpEntry hypot_op = {"hypot", hypot_overloads, 1};
 
@@ -761,7 +761,7 @@ PyObject* hypot_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload hypot_inplace_overloads[] = {
-    {"(Tensor self, Tensor other)", hypot_inplace_0},
+    {"(Tensor! self, Tensor other)", hypot_inplace_0},
 };
 constexpr OpEntry hypot_inplace_op = {"hypot_", hypot_inplace_overloads, 1};
 
@@ -804,8 +804,8 @@ PyObject* copysign_1(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload copysign_overloads[] = {
-    {"(Tensor self, Tensor other, *, Tensor? out=None)", copysign_0},
-    {"(Tensor self, Scalar other, *, Tensor? out=None)", copysign_1},
+    {"(Tensor self, Tensor other, *, Tensor!? out=None)", copysign_0},
+    {"(Tensor self, Scalar other, *, Tensor!? out=None)", copysign_1},
 };
 constexpr OpEntry copysign_op = {"copysign", copysign_overloads, 2};
 
@@ -828,8 +828,8 @@ PyObject* copysign_inplace_1(Arguments& a) {
   return result(made);
 }
 constexpr Overload copysign_inplace_overloads[] = {
-    {"(Tensor self, Tensor other)", copysign_inplace_0},
-    {"(Tensor self, Scalar other)", copysign_inplace_1},
+    {"(Tensor! self, Tensor other)", copysign_inplace_0},
+    {"(Tensor! self, Scalar other)", copysign_inplace_1},
 };
 constexpr OpEntry copysign_inplace_op = {"copysign_", copysign_inplace_overloads, 2};
 
@@ -853,7 +853,7 @@ PyObject* nextafter_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload nextafter_overloads[] = {
-    {"(Tensor self, Tensor other, *, Tensor? out=None)", nextafter_0},
+    {"(Tensor self, Tensor other, *, Tensor!? out=None)", nextafter_0},
 };
 constexpr OpEntry nextafter_op = {"nextafter", nextafter_overloads, 1};
 
@@ -867,7 +867,7 @@ PyObject* nextafter_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload nextafter_inplace_overloads[] = {
-    {"(Tensor self, Tensor other)", nextafter_inplace_0},
+    {"(Tensor! self, Tensor other)", nextafter_inplace_0},
 };
 constexpr OpEntry nextafter_inplace_op = {"nextafter_", nextafter_inplace_overloads, 1};
 
@@ -891,7 +891,7 @@ PyObject* logaddexp_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload logaddexp_overloads[] = {
-    {"(Tensor self, Tensor other, *, Tensor? out=None)", logaddexp_0},
+    {"(Tensor self, Tensor other, *, Tensor!? out=None)", logaddexp_0},
 };
 constexpr OpEntry logaddexp_op = {"logaddexp", logaddexp_overloads, 1};
 
@@ -915,7 +915,7 @@ PyObject* logaddexp2_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload logaddexp2_overloads[] = {
-    {"(Tensor self, Tensor other, *, Tensor? out=None)", logaddexp2_0},
+    {"(Tensor self, Tensor other, *, Tensor!? out=None)", logaddexp2_0},
 };
 constexpr OpEntry logaddexp2_op = {"logaddexp2", logaddexp2_overloads, 1};
 
@@ -939,7 +939,7 @@ PyObject* maximum_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload maximum_overloads[] = {
-    {"(Tensor self, Tensor other, *, Tensor? out=None)", maximum_0},
+    {"(Tensor self, Tensor other, *, Tensor!? out=None)", maximum_0},
 };
 constexpr OpEntry maximum_op = {"maximum", maximum_overloads, 1};
 
@@ -963,7 +963,7 @@ PyObject* minimum_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload minimum_overloads[] = {
-    {"(Tensor self, Tensor other, *, Tensor? out=None)", minimum_0},
+    {"(Tensor self, Tensor other, *, Tensor!? out=None)", minimum_0},
 };
 constexpr OpEntry minimum_op = {"minimum", minimum_overloads, 1};
 
@@ -987,7 +987,7 @@ PyObject* fmax_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload fmax_overloads[] = {
-    {"(Tensor self, Tensor other, *, Tensor? out=None)", fmax_0},
+    {"(Tensor self, Tensor other, *, Tensor!? out=None)", fmax_0},
 };
 constexpr OpEntry fmax_op = {"fmax", fmax_overloads, 1};
 
@@ -1011,7 +1011,7 @@ PyObject* fmin_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload fmin_overloads[] = {
-    {"(Tensor self, Tensor other, *, Tensor? out=None)", fmin_0},
+    {"(Tensor self, Tensor other, *, Tensor!? out=None)", fmin_0},
 };
 constexpr OpEntry fmin_op = {"fmin", fmin_overloads, 1};
 
@@ -1054,8 +1054,8 @@ PyObject* eq_1(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload eq_overloads[] = {
-    {"(Tensor self, Scalar other, *, Tensor? out=None)", eq_0},
-    {"(Tensor self, Tensor other, *, Tensor? out=None)", eq_1},
+    {"(Tensor self, Scalar other, *, Tensor!? out=None)", eq_0},
+    {"(Tensor self, Tensor other, *, Tensor!? out=None)", eq_1},
 };
 constexpr OpEntry eq_op = {"eq", eq_overloads, 2};
 
@@ -1078,8 +1078,8 @@ PyObject* eq_inplace_1(Arguments& a) {
   return result(made);
 }
 constexpr Overload eq_inplace_overloads[] = {
-    {"(Tensor self, Scalar other)", eq_inplace_0},
-    {"(Tensor self, Tensor other)", eq_inplace_1},
+    {"(Tensor! self, Scalar other)", eq_inplace_0},
+    {"(Tensor! self, Tensor other)", eq_inplace_1},
 };
 constexpr OpEntry eq_inplace_op = {"eq_", eq_inplace_overloads, 2};
 
@@ -1122,8 +1122,8 @@ PyObject* ne_1(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload ne_overloads[] = {
-    {"(Tensor self, Scalar other, *, Tensor? out=None)", ne_0},
-    {"(Tensor self, Tensor other, *, Tensor? out=None)", ne_1},
+    {"(Tensor self, Scalar other, *, Tensor!? out=None)", ne_0},
+    {"(Tensor self, Tensor other, *, Tensor!? out=None)", ne_1},
 };
 constexpr OpEntry ne_op = {"ne", ne_overloads, 2};
 
@@ -1146,8 +1146,8 @@ PyObject* ne_inplace_1(Arguments& a) {
   return result(made);
 }
 constexpr Overload ne_inplace_overloads[] = {
-    {"(Tensor self, Scalar other)", ne_inplace_0},
-    {"(Tensor self, Tensor other)", ne_inplace_1},
+    {"(Tensor! self, Scalar other)", ne_inplace_0},
+    {"(Tensor! self, Tensor other)", ne_inplace_1},
 };
 constexpr OpEntry ne_inplace_op = {"ne_", ne_inplace_overloads, 2};
 
@@ -1190,8 +1190,8 @@ PyObject* lt_1(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload lt_overloads[] = {
-    {"(Tensor self, Scalar other, *, Tensor? out=None)", lt_0},
-    {"(Tensor self, Tensor other, *, Tensor? out=None)", lt_1},
+    {"(Tensor self, Scalar other, *, Tensor!? out=None)", lt_0},
+    {"(Tensor self, Tensor other, *, Tensor!? out=None)", lt_1},
 };
 constexpr OpEntry lt_op = {"lt", lt_overloads, 2};
 
@@ -1214,8 +1214,8 @@ PyObject* lt_inplace_1(Arguments& a) {
   return result(made);
 }
 constexpr Overload lt_inplace_overloads[] = {
-    {"(Tensor self, Scalar other)", lt_inplace_0},
-    {"(Tensor self, Tensor other)", lt_inplace_1},
+    {"(Tensor! self, Scalar other)", lt_inplace_0},
+    {"(Tensor! self, Tensor other)", lt_inplace_1},
 };
 constexpr OpEntry lt_inplace_op = {"lt_", lt_inplace_overloads, 2};
 
@@ -1258,8 +1258,8 @@ PyObject* le_1(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload le_overloads[] = {
-    {"(Tensor self, Scalar other, *, Tensor? out=None)", le_0},
-    {"(Tensor self, Tensor other, *, Tensor? out=None)", le_1},
+    {"(Tensor self, Scalar other, *, Tensor!? out=None)", le_0},
+    {"(Tensor self, Tensor other, *, Tensor!? out=None)", le_1},
 };
 constexpr OpEntry le_op = {"le", le_overloads, 2};
 
@@ -1282,8 +1282,8 @@ PyObject* le_inplace_1(Arguments& a) {
   return result(made);
 }
 constexpr Overload le_inplace_overloads[] = {
-    {"(Tensor self, Scalar other)", le_inplace_0},
-    {"(Tensor self, Tensor other)", le_inplace_1},
+    {"(Tensor! self, Scalar other)", le_inplace_0},
+    {"(Tensor! self, Tensor other)", le_inplace_1},
 };
 constexpr OpEntry le_inplace_op = {"le_", le_inplace_overloads, 2};
 
@@ -1326,8 +1326,8 @@ PyObject* gt_1(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload gt_overloads[] = {
-    {"(Tensor self, Scalar other, *, Tensor? out=None)", gt_0},
-    {"(Tensor self, Tensor other, *, Tensor? out=None)", gt_1},
+    {"(Tensor self, Scalar other, *, Tensor!? out=None)", gt_0},
+    {"(Tensor self, Tensor other, *, Tensor!? out=None)", gt_1},
 };
 constexpr OpEntry gt_op = {"gt", gt_overloads, 2};
 
@@ -1350,8 +1350,8 @@ PyObject* gt_inplace_1(Arguments& a) {
   return result(made);
 }
 constexpr Overload gt_inplace_overloads[] = {
-    {"(Tensor self, Scalar other)", gt_inplace_0},
-    {"(Tensor self, Tensor other)", gt_inplace_1},
+    {"(Tensor! self, Scalar other)", gt_inplace_0},
+    {"(Tensor! self, Tensor other)", gt_inplace_1},
 };
 constexpr OpEntry gt_inplace_op = {"gt_", gt_inplace_overloads, 2};
 
@@ -1394,8 +1394,8 @@ PyObject* ge_1(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload ge_overloads[] = {
-    {"(Tensor self, Scalar other, *, Tensor? out=None)", ge_0},
-    {"(Tensor self, Tensor other, *, Tensor? out=None)", ge_1},
+    {"(Tensor self, Scalar other, *, Tensor!? out=None)", ge_0},
+    {"(Tensor self, Tensor other, *, Tensor!? out=None)", ge_1},
 };
 constexpr OpEntry ge_op = {"ge", ge_overloads, 2};
 
@@ -1418,8 +1418,8 @@ PyObject* ge_inplace_1(Arguments& a) {
   return result(made);
 }
 constexpr Overload ge_inplace_overloads[] = {
-    {"(Tensor self, Scalar other)", ge_inplace_0},
-    {"(Tensor self, Tensor other)", ge_inplace_1},
+    {"(Tensor! self, Scalar other)", ge_inplace_0},
+    {"(Tensor! self, Tensor other)", ge_inplace_1},
 };
 constexpr OpEntry ge_inplace_op = {"ge_", ge_inplace_overloads, 2};
 
@@ -1443,7 +1443,7 @@ PyObject* logical_and_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload logical_and_overloads[] = {
-    {"(Tensor self, Tensor other, *, Tensor? out=None)", logical_and_0},
+    {"(Tensor self, Tensor other, *, Tensor!? out=None)", logical_and_0},
 };
 constexpr OpEntry logical_and_op = {"logical_and", logical_and_overloads, 1};
 
@@ -1457,7 +1457,7 @@ PyObject* logical_and_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload logical_and_inplace_overloads[] = {
-    {"(Tensor self, Tensor other)", logical_and_inplace_0},
+    {"(Tensor! self, Tensor other)", logical_and_inplace_0},
 };
 constexpr OpEntry logical_and_inplace_op = {"logical_and_", logical_and_inplace_overloads, 1};
 
@@ -1481,7 +1481,7 @@ PyObject* logical_or_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload logical_or_overloads[] = {
-    {"(Tensor self, Tensor other, *, Tensor? out=None)", logical_or_0},
+    {"(Tensor self, Tensor other, *, Tensor!? out=None)", logical_or_0},
 };
 constexpr OpEntry logical_or_op = {"logical_or", logical_or_overloads, 1};
 
@@ -1495,7 +1495,7 @@ PyObject* logical_or_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload logical_or_inplace_overloads[] = {
-    {"(Tensor self, Tensor other)", logical_or_inplace_0},
+    {"(Tensor! self, Tensor other)", logical_or_inplace_0},
 };
 constexpr OpEntry logical_or_inplace_op = {"logical_or_", logical_or_inplace_overloads, 1};
 
@@ -1519,7 +1519,7 @@ PyObject* logical_xor_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload logical_xor_overloads[] = {
-    {"(Tensor self, Tensor other, *, Tensor? out=None)", logical_xor_0},
+    {"(Tensor self, Tensor other, *, Tensor!? out=None)", logical_xor_0},
 };
 constexpr OpEntry logical_xor_op = {"logical_xor", logical_xor_overloads, 1};
 
@@ -1533,7 +1533,7 @@ PyObject* logical_xor_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload logical_xor_inplace_overloads[] = {
-    {"(Tensor self, Tensor other)", logical_xor_inplace_0},
+    {"(Tensor! self, Tensor other)", logical_xor_inplace_0},
 };
 constexpr OpEntry logical_xor_inplace_op = {"logical_xor_", logical_xor_inplace_overloads, 1};
 
@@ -1595,9 +1595,9 @@ PyObject* bitwise_and_2(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload bitwise_and_overloads[] = {
-    {"(Tensor self, Scalar other, *, Tensor? out=None)", bitwise_and_0},
-    {"(Scalar self, Tensor other, *, Tensor? out=None)", bitwise_and_1},
-    {"(Tensor self, Tensor other, *, Tensor? out=None)", bitwise_and_2},
+    {"(Tensor self, Scalar other, *, Tensor!? out=None)", bitwise_and_0},
+    {"(Scalar self, Tensor other, *, Tensor!? out=None)", bitwise_and_1},
+    {"(Tensor self, Tensor other, *, Tensor!? out=None)", bitwise_and_2},
 };
 constexpr OpEntry bitwise_and_op = {"bitwise_and", bitwise_and_overloads, 3};
 
@@ -1620,8 +1620,8 @@ PyObject* bitwise_and_inplace_1(Arguments& a) {
   return result(made);
 }
 constexpr Overload bitwise_and_inplace_overloads[] = {
-    {"(Tensor self, Scalar other)", bitwise_and_inplace_0},
-    {"(Tensor self, Tensor other)", bitwise_and_inplace_1},
+    {"(Tensor! self, Scalar other)", bitwise_and_inplace_0},
+    {"(Tensor! self, Tensor other)", bitwise_and_inplace_1},
 };
 constexpr OpEntry bitwise_and_inplace_op = {"bitwise_and_", bitwise_and_inplace_overloads, 2};
 
@@ -1683,9 +1683,9 @@ PyObject* bitwise_or_2(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload bitwise_or_overloads[] = {
-    {"(Tensor self, Scalar other, *, Tensor? out=None)", bitwise_or_0},
-    {"(Scalar self, Tensor other, *, Tensor? out=None)", bitwise_or_1},
-    {"(Tensor self, Tensor other, *, Tensor? out=None)", bitwise_or_2},
+    {"(Tensor self, Scalar other, *, Tensor!? out=None)", bitwise_or_0},
+    {"(Scalar self, Tensor other, *, Tensor!? out=None)", bitwise_or_1},
+    {"(Tensor self, Tensor other, *, Tensor!? out=None)", bitwise_or_2},
 };
 constexpr OpEntry bitwise_or_op = {"bitwise_or", bitwise_or_overloads, 3};
 
@@ -1708,8 +1708,8 @@ PyObject* bitwise_or_inplace_1(Arguments& a) {
   return result(made);
 }
 constexpr Overload bitwise_or_inplace_overloads[] = {
-    {"(Tensor self, Scalar other)", bitwise_or_inplace_0},
-    {"(Tensor self, Tensor other)", bitwise_or_inplace_1},
+    {"(Tensor! self, Scalar other)", bitwise_or_inplace_0},
+    {"(Tensor! self, Tensor other)", bitwise_or_inplace_1},
 };
 constexpr OpEntry bitwise_or_inplace_op = {"bitwise_or_", bitwise_or_inplace_overloads, 2};
 
@@ -1771,9 +1771,9 @@ PyObject* bitwise_xor_2(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload bitwise_xor_overloads[] = {
-    {"(Tensor self, Scalar other, *, Tensor? out=None)", bitwise_xor_0},
-    {"(Scalar self, Tensor other, *, Tensor? out=None)", bitwise_xor_1},
-    {"(Tensor self, Tensor other, *, Tensor? out=None)", bitwise_xor_2},
+    {"(Tensor self, Scalar other, *, Tensor!? out=None)", bitwise_xor_0},
+    {"(Scalar self, Tensor other, *, Tensor!? out=None)", bitwise_xor_1},
+    {"(Tensor self, Tensor other, *, Tensor!? out=None)", bitwise_xor_2},
 };
 constexpr OpEntry bitwise_xor_op = {"bitwise_xor", bitwise_xor_overloads, 3};
 
@@ -1796,8 +1796,8 @@ PyObject* bitwise_xor_inplace_1(Arguments& a) {
   return result(made);
 }
 constexpr Overload bitwise_xor_inplace_overloads[] = {
-    {"(Tensor self, Scalar other)", bitwise_xor_inplace_0},
-    {"(Tensor self, Tensor other)", bitwise_xor_inplace_1},
+    {"(Tensor! self, Scalar other)", bitwise_xor_inplace_0},
+    {"(Tensor! self, Tensor other)", bitwise_xor_inplace_1},
 };
 constexpr OpEntry bitwise_xor_inplace_op = {"bitwise_xor_", bitwise_xor_inplace_overloads, 2};
 
@@ -1859,9 +1859,9 @@ PyObject* bitwise_left_shift_2(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload bitwise_left_shift_overloads[] = {
-    {"(Tensor self, Tensor other, *, Tensor? out=None)", bitwise_left_shift_0},
-    {"(Tensor self, Scalar other, *, Tensor? out=None)", bitwise_left_shift_1},
-    {"(Scalar self, Tensor other, *, Tensor? out=None)", bitwise_left_shift_2},
+    {"(Tensor self, Tensor other, *, Tensor!? out=None)", bitwise_left_shift_0},
+    {"(Tensor self, Scalar other, *, Tensor!? out=None)", bitwise_left_shift_1},
+    {"(Scalar self, Tensor other, *, Tensor!? out=None)", bitwise_left_shift_2},
 };
 constexpr OpEntry bitwise_left_shift_op = {"bitwise_left_shift", bitwise_left_shift_overloads, 3};
 
@@ -1884,8 +1884,8 @@ PyObject* bitwise_left_shift_inplace_1(Arguments& a) {
   return result(made);
 }
 constexpr Overload bitwise_left_shift_inplace_overloads[] = {
-    {"(Tensor self, Tensor other)", bitwise_left_shift_inplace_0},
-    {"(Tensor self, Scalar other)", bitwise_left_shift_inplace_1},
+    {"(Tensor! self, Tensor other)", bitwise_left_shift_inplace_0},
+    {"(Tensor! self, Scalar other)", bitwise_left_shift_inplace_1},
 };
 constexpr OpEntry bitwise_left_shift_inplace_op = {"bitwise_left_shift_", bitwise_left_shift_inplace_overloads, 2};
 
@@ -1947,9 +1947,9 @@ PyObject* bitwise_right_shift_2(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload bitwise_right_shift_overloads[] = {
-    {"(Tensor self, Tensor other, *, Tensor? out=None)", bitwise_right_shift_0},
-    {"(Tensor self, Scalar other, *, Tensor? out=None)", bitwise_right_shift_1},
-    {"(Scalar self, Tensor other, *, Tensor? out=None)", bitwise_right_shift_2},
+    {"(Tensor self, Tensor other, *, Tensor!? out=None)", bitwise_right_shift_0},
+    {"(Tensor self, Scalar other, *, Tensor!? out=None)", bitwise_right_shift_1},
+    {"(Scalar self, Tensor other, *, Tensor!? out=None)", bitwise_right_shift_2},
 };
 constexpr OpEntry bitwise_right_shift_op = {"bitwise_right_shift", bitwise_right_shift_overloads, 3};
 
@@ -1972,8 +1972,8 @@ PyObject* bitwise_right_shift_inplace_1(Arguments& a) {
   return result(made);
 }
 constexpr Overload bitwise_right_shift_inplace_overloads[] = {
-    {"(Tensor self, Tensor other)", bitwise_right_shift_inplace_0},
-    {"(Tensor self, Scalar other)", bitwise_right_shift_inplace_1},
+    {"(Tensor! self, Tensor other)", bitwise_right_shift_inplace_0},
+    {"(Tensor! self, Scalar other)", bitwise_right_shift_inplace_1},
 };
 constexpr OpEntry bitwise_right_shift_inplace_op = {"bitwise_right_shift_", bitwise_right_shift_inplace_overloads, 2};
 
@@ -2035,9 +2035,9 @@ PyObject* xlogy_2(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload xlogy_overloads[] = {
-    {"(Tensor self, Tensor other, *, Tensor? out=None)", xlogy_0},
-    {"(Scalar self, Tensor other, *, Tensor? out=None)", xlogy_1},
-    {"(Tensor self, Scalar other, *, Tensor? out=None)", xlogy_2},
+    {"(Tensor self, Tensor other, *, Tensor!? out=None)", xlogy_0},
+    {"(Scalar self, Tensor other, *, Tensor!? out=None)", xlogy_1},
+    {"(Tensor self, Scalar other, *, Tensor!? out=None)", xlogy_2},
 };
 constexpr OpEntry xlogy_op = {"xlogy", xlogy_overloads, 3};
 
@@ -2060,8 +2060,8 @@ PyObject* xlogy_inplace_1(Arguments& a) {
   return result(made);
 }
 constexpr Overload xlogy_inplace_overloads[] = {
-    {"(Tensor self, Tensor other)", xlogy_inplace_0},
-    {"(Tensor self, Scalar other)", xlogy_inplace_1},
+    {"(Tensor! self, Tensor other)", xlogy_inplace_0},
+    {"(Tensor! self, Scalar other)", xlogy_inplace_1},
 };
 constexpr OpEntry xlogy_inplace_op = {"xlogy_", xlogy_inplace_overloads, 2};
 
@@ -2085,7 +2085,7 @@ PyObject* heaviside_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload heaviside_overloads[] = {
-    {"(Tensor self, Tensor values, *, Tensor? out=None)", heaviside_0},
+    {"(Tensor self, Tensor values, *, Tensor!? out=None)", heaviside_0},
 };
 constexpr OpEntry heaviside_op = {"heaviside", heaviside_overloads, 1};
 
@@ -2099,7 +2099,7 @@ PyObject* heaviside_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload heaviside_inplace_overloads[] = {
-    {"(Tensor self, Tensor values)", heaviside_inplace_0},
+    {"(Tensor! self, Tensor values)", heaviside_inplace_0},
 };
 constexpr OpEntry heaviside_inplace_op = {"heaviside_", heaviside_inplace_overloads, 1};
 
@@ -2123,7 +2123,7 @@ PyObject* gcd_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload gcd_overloads[] = {
-    {"(Tensor self, Tensor other, *, Tensor? out=None)", gcd_0},
+    {"(Tensor self, Tensor other, *, Tensor!? out=None)", gcd_0},
 };
 constexpr OpEntry gcd_op = {"gcd", gcd_overloads, 1};
 
@@ -2137,7 +2137,7 @@ PyObject* gcd_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload gcd_inplace_overloads[] = {
-    {"(Tensor self, Tensor other)", gcd_inplace_0},
+    {"(Tensor! self, Tensor other)", gcd_inplace_0},
 };
 constexpr OpEntry gcd_inplace_op = {"gcd_", gcd_inplace_overloads, 1};
 
@@ -2161,7 +2161,7 @@ PyObject* lcm_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload lcm_overloads[] = {
-    {"(Tensor self, Tensor other, *, Tensor? out=None)", lcm_0},
+    {"(Tensor self, Tensor other, *, Tensor!? out=None)", lcm_0},
 };
 constexpr OpEntry lcm_op = {"lcm", lcm_overloads, 1};
 
@@ -2175,7 +2175,7 @@ PyObject* lcm_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload lcm_inplace_overloads[] = {
-    {"(Tensor self, Tensor other)", lcm_inplace_0},
+    {"(Tensor! self, Tensor other)", lcm_inplace_0},
 };
 constexpr OpEntry lcm_inplace_op = {"lcm_", lcm_inplace_overloads, 1};
 
@@ -2248,8 +2248,8 @@ PyObject* lerp_1(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload lerp_overloads[] = {
-    {"(Tensor self, Tensor end, Scalar weight, *, Tensor? out=None)", lerp_0},
-    {"(Tensor self, Tensor end, Tensor weight, *, Tensor? out=None)", lerp_1},
+    {"(Tensor self, Tensor end, Scalar weight, *, Tensor!? out=None)", lerp_0},
+    {"(Tensor self, Tensor end, Tensor weight, *, Tensor!? out=None)", lerp_1},
 };
 constexpr OpEntry lerp_op = {"lerp", lerp_overloads, 2};
 
@@ -2274,8 +2274,8 @@ PyObject* lerp_inplace_1(Arguments& a) {
   return result(made);
 }
 constexpr Overload lerp_inplace_overloads[] = {
-    {"(Tensor self, Tensor end, Scalar weight)", lerp_inplace_0},
-    {"(Tensor self, Tensor end, Tensor weight)", lerp_inplace_1},
+    {"(Tensor! self, Tensor end, Scalar weight)", lerp_inplace_0},
+    {"(Tensor! self, Tensor end, Tensor weight)", lerp_inplace_1},
 };
 constexpr OpEntry lerp_inplace_op = {"lerp_", lerp_inplace_overloads, 2};
 
@@ -2303,7 +2303,7 @@ PyObject* addcmul_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload addcmul_overloads[] = {
-    {"(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1, Tensor? out=None)", addcmul_0},
+    {"(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1, Tensor!? out=None)", addcmul_0},
 };
 constexpr OpEntry addcmul_op = {"addcmul", addcmul_overloads, 1};
 
@@ -2319,7 +2319,7 @@ PyObject* addcmul_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload addcmul_inplace_overloads[] = {
-    {"(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1)", addcmul_inplace_0},
+    {"(Tensor! self, Tensor tensor1, Tensor tensor2, *, Scalar value=1)", addcmul_inplace_0},
 };
 constexpr OpEntry addcmul_inplace_op = {"addcmul_", addcmul_inplace_overloads, 1};
 
@@ -2347,7 +2347,7 @@ PyObject* addcdiv_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload addcdiv_overloads[] = {
-    {"(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1, Tensor? out=None)", addcdiv_0},
+    {"(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1, Tensor!? out=None)", addcdiv_0},
 };
 constexpr OpEntry addcdiv_op = {"addcdiv", addcdiv_overloads, 1};
 
@@ -2363,7 +2363,7 @@ PyObject* addcdiv_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload addcdiv_inplace_overloads[] = {
-    {"(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1)", addcdiv_inplace_0},
+    {"(Tensor! self, Tensor tensor1, Tensor tensor2, *, Scalar value=1)", addcdiv_inplace_0},
 };
 constexpr OpEntry addcdiv_inplace_op = {"addcdiv_", addcdiv_inplace_overloads, 1};
 
@@ -2427,7 +2427,7 @@ PyObject* where_4(Arguments& a) {
   return result(made);
 }
 constexpr Overload where_overloads[] = {
-    {"(Tensor condition, Tensor self, Tensor other, *, Tensor? out=None)", where_0},
+    {"(Tensor condition, Tensor self, Tensor other, *, Tensor!? out=None)", where_0},
     {"(Tensor condition, Scalar self, Tensor other)", where_1},
     {"(Tensor condition, Tensor self, Scalar other)", where_2},
     {"(Tensor condition, Scalar self, Scalar other)", where_3},
@@ -2471,8 +2471,8 @@ PyObject* fill_inplace_1(Arguments& a) {
   return result(made);
 }
 constexpr Overload fill_inplace_overloads[] = {
-    {"(Tensor self, Scalar value)", fill_inplace_0},
-    {"(Tensor self, Tensor value)", fill_inplace_1},
+    {"(Tensor! self, Scalar value)", fill_inplace_0},
+    {"(Tensor! self, Tensor value)", fill_inplace_1},
 };
 constexpr OpEntry fill_inplace_op = {"fill_", fill_inplace_overloads, 2};
 
@@ -2485,213 +2485,217 @@ PyObject* zero_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload zero_inplace_overloads[] = {
-    {"(Tensor self)", zero_inplace_0},
+    {"(Tensor! self)", zero_inplace_0},
 };
 constexpr OpEntry zero_inplace_op = {"zero_", zero_inplace_overloads, 1};
 
 const PyMethodDef kMethods[] = {
-    {"add", python_function(op_method<add_op>), METH_FASTCALL | METH_KEYWORDS, "add(input, other, *, alpha=1, out=None)\nadd(input, other, alpha=1, *, out=None)\n\nself + alpha other."},
-    {"add_", python_function(op_method<add_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "add_(input, other, *, alpha=1)\nadd_(input, other, alpha=1)\n\nself + alpha other."},
-    {"sub", python_function(op_method<sub_op>), METH_FASTCALL | METH_KEYWORDS, "sub(input, other, *, alpha=1, out=None)\nsub(input, other, alpha=1, *, out=None)\n\nself - alpha other. Bool is refused; use logical_xor."},
-    {"subtract", python_function(op_method<sub_op>), METH_FASTCALL | METH_KEYWORDS, "sub(input, other, *, alpha=1, out=None)\nsub(input, other, alpha=1, *, out=None)\n\nself - alpha other. Bool is refused; use logical_xor."},
-    {"sub_", python_function(op_method<sub_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "sub_(input, other, *, alpha=1)\nsub_(input, other, alpha=1)\n\nself - alpha other. Bool is refused; use logical_xor."},
-    {"subtract_", python_function(op_method<sub_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "sub_(input, other, *, alpha=1)\nsub_(input, other, alpha=1)\n\nself - alpha other. Bool is refused; use logical_xor."},
-    {"mul", python_function(op_method<mul_op>), METH_FASTCALL | METH_KEYWORDS, "mul(input, other, *, out=None)\nmul(input, other, *, out=None)\n\nself times other."},
-    {"multiply", python_function(op_method<mul_op>), METH_FASTCALL | METH_KEYWORDS, "mul(input, other, *, out=None)\nmul(input, other, *, out=None)\n\nself times other."},
-    {"mul_", python_function(op_method<mul_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "mul_(input, other)\nmul_(input, other)\n\nself times other."},
-    {"multiply_", python_function(op_method<mul_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "mul_(input, other)\nmul_(input, other)\n\nself times other."},
-    {"div", python_function(op_method<div_op>), METH_FASTCALL | METH_KEYWORDS, "div(input, other, *, out=None)\ndiv(input, other, *, out=None)\ndiv(input, other, *, rounding_mode, out=None)\ndiv(input, other, *, rounding_mode, out=None)\n\nself divided by other, as a float even between integers. `rounding_mode` is \"trunc\" (towards zero)\nor \"floor\" (downwards); these keep integers."},
-    {"divide", python_function(op_method<div_op>), METH_FASTCALL | METH_KEYWORDS, "div(input, other, *, out=None)\ndiv(input, other, *, out=None)\ndiv(input, other, *, rounding_mode, out=None)\ndiv(input, other, *, rounding_mode, out=None)\n\nself divided by other, as a float even between integers. `rounding_mode` is \"trunc\" (towards zero)\nor \"floor\" (downwards); these keep integers."},
-    {"true_divide", python_function(op_method<div_op>), METH_FASTCALL | METH_KEYWORDS, "div(input, other, *, out=None)\ndiv(input, other, *, out=None)\ndiv(input, other, *, rounding_mode, out=None)\ndiv(input, other, *, rounding_mode, out=None)\n\nself divided by other, as a float even between integers. `rounding_mode` is \"trunc\" (towards zero)\nor \"floor\" (downwards); these keep integers."},
-    {"div_", python_function(op_method<div_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "div_(input, other)\ndiv_(input, other)\ndiv_(input, other, *, rounding_mode)\ndiv_(input, other, *, rounding_mode)\n\nself divided by other, as a float even between integers. `rounding_mode` is \"trunc\" (towards zero)\nor \"floor\" (downwards); these keep integers."},
-    {"divide_", python_function(op_method<div_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "div_(input, other)\ndiv_(input, other)\ndiv_(input, other, *, rounding_mode)\ndiv_(input, other, *, rounding_mode)\n\nself divided by other, as a float even between integers. `rounding_mode` is \"trunc\" (towards zero)\nor \"floor\" (downwards); these keep integers."},
-    {"true_divide_", python_function(op_method<div_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "div_(input, other)\ndiv_(input, other)\ndiv_(input, other, *, rounding_mode)\ndiv_(input, other, *, rounding_mode)\n\nself divided by other, as a float even between integers. `rounding_mode` is \"trunc\" (towards zero)\nor \"floor\" (downwards); these keep integers."},
-    {"floor_divide", python_function(op_method<floor_divide_op>), METH_FASTCALL | METH_KEYWORDS, "floor_divide(input, other, *, out=None)\nfloor_divide(input, other, *, out=None)\nfloor_divide(input, other, *, out=None)\n\nself divided by other and rounded down; integers stay integers."},
-    {"floor_divide_", python_function(op_method<floor_divide_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "floor_divide_(input, other)\nfloor_divide_(input, other)\n\nself divided by other and rounded down; integers stay integers."},
-    {"remainder", python_function(op_method<remainder_op>), METH_FASTCALL | METH_KEYWORDS, "remainder(input, other, *, out=None)\nremainder(input, other, *, out=None)\nremainder(input, other, *, out=None)\n\nWhat is left of self after division rounded down; it has the sign of other."},
-    {"remainder_", python_function(op_method<remainder_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "remainder_(input, other)\nremainder_(input, other)\n\nWhat is left of self after division rounded down; it has the sign of other."},
-    {"fmod", python_function(op_method<fmod_op>), METH_FASTCALL | METH_KEYWORDS, "fmod(input, other, *, out=None)\nfmod(input, other, *, out=None)\n\nWhat is left of self after division rounded towards zero; it has the sign of self."},
-    {"fmod_", python_function(op_method<fmod_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "fmod_(input, other)\nfmod_(input, other)\n\nWhat is left of self after division rounded towards zero; it has the sign of self."},
-    {"pow", python_function(op_method<pow_op>), METH_FASTCALL | METH_KEYWORDS, "pow(input, exponent, *, out=None)\npow(input, exponent, *, out=None)\npow(input, exponent, *, out=None)\n\nself to the power of exponent. Integers cannot be raised to negative integer powers."},
-    {"pow_", python_function(op_method<pow_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "pow_(input, exponent)\npow_(input, exponent)\n\nself to the power of exponent. Integers cannot be raised to negative integer powers."},
-    {"atan2", python_function(op_method<atan2_op>), METH_FASTCALL | METH_KEYWORDS, "atan2(input, other, *, out=None)\n\nThe angle of the point (other, self), from -pi to pi."},
-    {"arctan2", python_function(op_method<atan2_op>), METH_FASTCALL | METH_KEYWORDS, "atan2(input, other, *, out=None)\n\nThe angle of the point (other, self), from -pi to pi."},
-    {"atan2_", python_function(op_method<atan2_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "atan2_(input, other)\n\nThe angle of the point (other, self), from -pi to pi."},
-    {"arctan2_", python_function(op_method<atan2_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "atan2_(input, other)\n\nThe angle of the point (other, self), from -pi to pi."},
-    {"hypot", python_function(op_method<hypot_op>), METH_FASTCALL | METH_KEYWORDS, "hypot(input, other, *, out=None)\n\nThe length of the hypotenuse: sqrt(self^2 + other^2) without overflow on the way."},
-    {"hypot_", python_function(op_method<hypot_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "hypot_(input, other)\n\nThe length of the hypotenuse: sqrt(self^2 + other^2) without overflow on the way."},
-    {"copysign", python_function(op_method<copysign_op>), METH_FASTCALL | METH_KEYWORDS, "copysign(input, other, *, out=None)\ncopysign(input, other, *, out=None)\n\nThe magnitude of self with the sign of other."},
-    {"copysign_", python_function(op_method<copysign_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "copysign_(input, other)\ncopysign_(input, other)\n\nThe magnitude of self with the sign of other."},
-    {"nextafter", python_function(op_method<nextafter_op>), METH_FASTCALL | METH_KEYWORDS, "nextafter(input, other, *, out=None)\n\nThe next representable number after self in the direction of other."},
-    {"nextafter_", python_function(op_method<nextafter_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "nextafter_(input, other)\n\nThe next representable number after self in the direction of other."},
-    {"logaddexp", python_function(op_method<logaddexp_op>), METH_FASTCALL | METH_KEYWORDS, "logaddexp(input, other, *, out=None)\n\nlog(exp(self) + exp(other)) without overflow."},
-    {"logaddexp2", python_function(op_method<logaddexp2_op>), METH_FASTCALL | METH_KEYWORDS, "logaddexp2(input, other, *, out=None)\n\nlog2(2^self + 2^other) without overflow."},
-    {"maximum", python_function(op_method<maximum_op>), METH_FASTCALL | METH_KEYWORDS, "maximum(input, other, *, out=None)\n\nThe larger of the two; NaN when either is."},
-    {"minimum", python_function(op_method<minimum_op>), METH_FASTCALL | METH_KEYWORDS, "minimum(input, other, *, out=None)\n\nThe smaller of the two; NaN when either is."},
-    {"fmax", python_function(op_method<fmax_op>), METH_FASTCALL | METH_KEYWORDS, "fmax(input, other, *, out=None)\n\nThe larger of the two; a NaN gives way to the other number."},
-    {"fmin", python_function(op_method<fmin_op>), METH_FASTCALL | METH_KEYWORDS, "fmin(input, other, *, out=None)\n\nThe smaller of the two; a NaN gives way to the other number."},
-    {"eq", python_function(op_method<eq_op>), METH_FASTCALL | METH_KEYWORDS, "eq(input, other, *, out=None)\neq(input, other, *, out=None)\n\nWhether self is equal to other."},
-    {"eq_", python_function(op_method<eq_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "eq_(input, other)\neq_(input, other)\n\nWhether self is equal to other."},
-    {"ne", python_function(op_method<ne_op>), METH_FASTCALL | METH_KEYWORDS, "ne(input, other, *, out=None)\nne(input, other, *, out=None)\n\nWhether self is different from other."},
-    {"not_equal", python_function(op_method<ne_op>), METH_FASTCALL | METH_KEYWORDS, "ne(input, other, *, out=None)\nne(input, other, *, out=None)\n\nWhether self is different from other."},
-    {"ne_", python_function(op_method<ne_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "ne_(input, other)\nne_(input, other)\n\nWhether self is different from other."},
-    {"not_equal_", python_function(op_method<ne_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "ne_(input, other)\nne_(input, other)\n\nWhether self is different from other."},
-    {"lt", python_function(op_method<lt_op>), METH_FASTCALL | METH_KEYWORDS, "lt(input, other, *, out=None)\nlt(input, other, *, out=None)\n\nWhether self is less than other."},
-    {"less", python_function(op_method<lt_op>), METH_FASTCALL | METH_KEYWORDS, "lt(input, other, *, out=None)\nlt(input, other, *, out=None)\n\nWhether self is less than other."},
-    {"lt_", python_function(op_method<lt_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "lt_(input, other)\nlt_(input, other)\n\nWhether self is less than other."},
-    {"less_", python_function(op_method<lt_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "lt_(input, other)\nlt_(input, other)\n\nWhether self is less than other."},
-    {"le", python_function(op_method<le_op>), METH_FASTCALL | METH_KEYWORDS, "le(input, other, *, out=None)\nle(input, other, *, out=None)\n\nWhether self is less than or equal to other."},
-    {"less_equal", python_function(op_method<le_op>), METH_FASTCALL | METH_KEYWORDS, "le(input, other, *, out=None)\nle(input, other, *, out=None)\n\nWhether self is less than or equal to other."},
-    {"le_", python_function(op_method<le_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "le_(input, other)\nle_(input, other)\n\nWhether self is less than or equal to other."},
-    {"less_equal_", python_function(op_method<le_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "le_(input, other)\nle_(input, other)\n\nWhether self is less than or equal to other."},
-    {"gt", python_function(op_method<gt_op>), METH_FASTCALL | METH_KEYWORDS, "gt(input, other, *, out=None)\ngt(input, other, *, out=None)\n\nWhether self is greater than other."},
-    {"greater", python_function(op_method<gt_op>), METH_FASTCALL | METH_KEYWORDS, "gt(input, other, *, out=None)\ngt(input, other, *, out=None)\n\nWhether self is greater than other."},
-    {"gt_", python_function(op_method<gt_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "gt_(input, other)\ngt_(input, other)\n\nWhether self is greater than other."},
-    {"greater_", python_function(op_method<gt_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "gt_(input, other)\ngt_(input, other)\n\nWhether self is greater than other."},
-    {"ge", python_function(op_method<ge_op>), METH_FASTCALL | METH_KEYWORDS, "ge(input, other, *, out=None)\nge(input, other, *, out=None)\n\nWhether self is greater than or equal to other."},
-    {"greater_equal", python_function(op_method<ge_op>), METH_FASTCALL | METH_KEYWORDS, "ge(input, other, *, out=None)\nge(input, other, *, out=None)\n\nWhether self is greater than or equal to other."},
-    {"ge_", python_function(op_method<ge_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "ge_(input, other)\nge_(input, other)\n\nWhether self is greater than or equal to other."},
-    {"greater_equal_", python_function(op_method<ge_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "ge_(input, other)\nge_(input, other)\n\nWhether self is greater than or equal to other."},
-    {"logical_and", python_function(op_method<logical_and_op>), METH_FASTCALL | METH_KEYWORDS, "logical_and(input, other, *, out=None)\n\nWhether both are nonzero."},
-    {"logical_and_", python_function(op_method<logical_and_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "logical_and_(input, other)\n\nWhether both are nonzero."},
-    {"logical_or", python_function(op_method<logical_or_op>), METH_FASTCALL | METH_KEYWORDS, "logical_or(input, other, *, out=None)\n\nWhether at least one of the two is nonzero."},
-    {"logical_or_", python_function(op_method<logical_or_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "logical_or_(input, other)\n\nWhether at least one of the two is nonzero."},
-    {"logical_xor", python_function(op_method<logical_xor_op>), METH_FASTCALL | METH_KEYWORDS, "logical_xor(input, other, *, out=None)\n\nWhether exactly one of the two is nonzero."},
-    {"logical_xor_", python_function(op_method<logical_xor_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "logical_xor_(input, other)\n\nWhether exactly one of the two is nonzero."},
-    {"bitwise_and", python_function(op_method<bitwise_and_op>), METH_FASTCALL | METH_KEYWORDS, "bitwise_and(input, other, *, out=None)\nbitwise_and(input, other, *, out=None)\nbitwise_and(input, other, *, out=None)\n\nThe bits that are set in both; integers and bool only."},
-    {"bitwise_and_", python_function(op_method<bitwise_and_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "bitwise_and_(input, other)\nbitwise_and_(input, other)\n\nThe bits that are set in both; integers and bool only."},
-    {"bitwise_or", python_function(op_method<bitwise_or_op>), METH_FASTCALL | METH_KEYWORDS, "bitwise_or(input, other, *, out=None)\nbitwise_or(input, other, *, out=None)\nbitwise_or(input, other, *, out=None)\n\nThe bits that are set in either; integers and bool only."},
-    {"bitwise_or_", python_function(op_method<bitwise_or_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "bitwise_or_(input, other)\nbitwise_or_(input, other)\n\nThe bits that are set in either; integers and bool only."},
-    {"bitwise_xor", python_function(op_method<bitwise_xor_op>), METH_FASTCALL | METH_KEYWORDS, "bitwise_xor(input, other, *, out=None)\nbitwise_xor(input, other, *, out=None)\nbitwise_xor(input, other, *, out=None)\n\nThe bits that are set in exactly one; integers and bool only."},
-    {"bitwise_xor_", python_function(op_method<bitwise_xor_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "bitwise_xor_(input, other)\nbitwise_xor_(input, other)\n\nThe bits that are set in exactly one; integers and bool only."},
-    {"bitwise_left_shift", python_function(op_method<bitwise_left_shift_op>), METH_FASTCALL | METH_KEYWORDS, "bitwise_left_shift(input, other, *, out=None)\nbitwise_left_shift(input, other, *, out=None)\nbitwise_left_shift(input, other, *, out=None)\n\nself shifted left by other bits."},
-    {"bitwise_left_shift_", python_function(op_method<bitwise_left_shift_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "bitwise_left_shift_(input, other)\nbitwise_left_shift_(input, other)\n\nself shifted left by other bits."},
-    {"bitwise_right_shift", python_function(op_method<bitwise_right_shift_op>), METH_FASTCALL | METH_KEYWORDS, "bitwise_right_shift(input, other, *, out=None)\nbitwise_right_shift(input, other, *, out=None)\nbitwise_right_shift(input, other, *, out=None)\n\nself shifted right by other bits, keeping the sign."},
-    {"bitwise_right_shift_", python_function(op_method<bitwise_right_shift_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "bitwise_right_shift_(input, other)\nbitwise_right_shift_(input, other)\n\nself shifted right by other bits, keeping the sign."},
-    {"xlogy", python_function(op_method<xlogy_op>), METH_FASTCALL | METH_KEYWORDS, "xlogy(input, other, *, out=None)\nxlogy(input, other, *, out=None)\nxlogy(input, other, *, out=None)\n\nself log(other), and 0 where self is 0 and other is not NaN."},
-    {"xlogy_", python_function(op_method<xlogy_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "xlogy_(input, other)\nxlogy_(input, other)\n\nself log(other), and 0 where self is 0 and other is not NaN."},
-    {"heaviside", python_function(op_method<heaviside_op>), METH_FASTCALL | METH_KEYWORDS, "heaviside(input, values, *, out=None)\n\n0 below zero, 1 above it, and `values` at zero."},
-    {"heaviside_", python_function(op_method<heaviside_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "heaviside_(input, values)\n\n0 below zero, 1 above it, and `values` at zero."},
-    {"gcd", python_function(op_method<gcd_op>), METH_FASTCALL | METH_KEYWORDS, "gcd(input, other, *, out=None)\n\nThe greatest common divisor of two integers; never negative."},
-    {"gcd_", python_function(op_method<gcd_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "gcd_(input, other)\n\nThe greatest common divisor of two integers; never negative."},
-    {"lcm", python_function(op_method<lcm_op>), METH_FASTCALL | METH_KEYWORDS, "lcm(input, other, *, out=None)\n\nThe least common multiple of two integers; never negative."},
-    {"lcm_", python_function(op_method<lcm_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "lcm_(input, other)\n\nThe least common multiple of two integers; never negative."},
-    {"lerp", python_function(op_method<lerp_op>), METH_FASTCALL | METH_KEYWORDS, "lerp(input, end, weight, *, out=None)\nlerp(input, end, weight, *, out=None)\n\nself + weight (end - self): the point at `weight` of the way from self to end."},
-    {"lerp_", python_function(op_method<lerp_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "lerp_(input, end, weight)\nlerp_(input, end, weight)\n\nself + weight (end - self): the point at `weight` of the way from self to end."},
-    {"addcmul", python_function(op_method<addcmul_op>), METH_FASTCALL | METH_KEYWORDS, "addcmul(input, tensor1, tensor2, *, value=1, out=None)\n\nself + value tensor1 tensor2."},
-    {"addcmul_", python_function(op_method<addcmul_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "addcmul_(input, tensor1, tensor2, *, value=1)\n\nself + value tensor1 tensor2."},
-    {"addcdiv", python_function(op_method<addcdiv_op>), METH_FASTCALL | METH_KEYWORDS, "addcdiv(input, tensor1, tensor2, *, value=1, out=None)\n\nself + value tensor1 / tensor2."},
-    {"addcdiv_", python_function(op_method<addcdiv_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "addcdiv_(input, tensor1, tensor2, *, value=1)\n\nself + value tensor1 / tensor2."},
-    {"where", python_function(op_method<where_op>), METH_FASTCALL | METH_KEYWORDS, "where(condition, input, other, *, out=None)\nwhere(condition, input, other)\nwhere(condition, input, other)\nwhere(condition, input, other)\nwhere(condition)\n\nself where the condition holds, else other. With the condition alone: the indices of its nonzero\nentries, one vector per dimension."},
-    {"isclose", python_function(op_method<isclose_op>), METH_FASTCALL | METH_KEYWORDS, "isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False)\n\nWhether |self - other| is at most atol + rtol |other|. Infinities are close to themselves, NaN only\nwith `equal_nan`."},
-    {"fill_", python_function(op_method<fill_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "fill_(input, value)\nfill_(input, value)\n\nWrites one value into every entry of `self`."},
-    {"zero_", python_function(op_method<zero_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "zero_(input)\n\nWrites zero into every entry of `self`."},
+    {"add", python_function(op_method<add_op>), METH_FASTCALL | METH_KEYWORDS, "add(other, *, alpha=1)\nadd(other, alpha=1)\n\nself + alpha other."},
+    {"add_", python_function(op_method<add_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "add_(other, *, alpha=1)\nadd_(other, alpha=1)\n\nself + alpha other."},
+    {"sub", python_function(op_method<sub_op>), METH_FASTCALL | METH_KEYWORDS, "sub(other, *, alpha=1)\nsub(other, alpha=1)\n\nself - alpha other. Bool is refused; use logical_xor."},
+    {"subtract", python_function(op_method<sub_op>), METH_FASTCALL | METH_KEYWORDS, "subtract(other, *, alpha=1)\nsubtract(other, alpha=1)\n\nself - alpha other. Bool is refused; use logical_xor."},
+    {"sub_", python_function(op_method<sub_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "sub_(other, *, alpha=1)\nsub_(other, alpha=1)\n\nself - alpha other. Bool is refused; use logical_xor."},
+    {"subtract_", python_function(op_method<sub_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "subtract_(other, *, alpha=1)\nsubtract_(other, alpha=1)\n\nself - alpha other. Bool is refused; use logical_xor."},
+    {"mul", python_function(op_method<mul_op>), METH_FASTCALL | METH_KEYWORDS, "mul(other)\n\nself times other."},
+    {"multiply", python_function(op_method<mul_op>), METH_FASTCALL | METH_KEYWORDS, "multiply(other)\n\nself times other."},
+    {"mul_", python_function(op_method<mul_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "mul_(other)\n\nself times other."},
+    {"multiply_", python_function(op_method<mul_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "multiply_(other)\n\nself times other."},
+    {"div", python_function(op_method<div_op>), METH_FASTCALL | METH_KEYWORDS, "div(other)\ndiv(other, *, rounding_mode)\n\nself divided by other, as a float even between integers. `rounding_mode` is \"trunc\" (towards zero)\nor \"floor\" (downwards); these keep integers."},
+    {"divide", python_function(op_method<div_op>), METH_FASTCALL | METH_KEYWORDS, "divide(other)\ndivide(other, *, rounding_mode)\n\nself divided by other, as a float even between integers. `rounding_mode` is \"trunc\" (towards zero)\nor \"floor\" (downwards); these keep integers."},
+    {"true_divide", python_function(op_method<div_op>), METH_FASTCALL | METH_KEYWORDS, "true_divide(other)\ntrue_divide(other, *, rounding_mode)\n\nself divided by other, as a float even between integers. `rounding_mode` is \"trunc\" (towards zero)\nor \"floor\" (downwards); these keep integers."},
+    {"div_", python_function(op_method<div_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "div_(other)\ndiv_(other, *, rounding_mode)\n\nself divided by other, as a float even between integers. `rounding_mode` is \"trunc\" (towards zero)\nor \"floor\" (downwards); these keep integers."},
+    {"divide_", python_function(op_method<div_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "divide_(other)\ndivide_(other, *, rounding_mode)\n\nself divided by other, as a float even between integers. `rounding_mode` is \"trunc\" (towards zero)\nor \"floor\" (downwards); these keep integers."},
+    {"true_divide_", python_function(op_method<div_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "true_divide_(other)\ntrue_divide_(other, *, rounding_mode)\n\nself divided by other, as a float even between integers. `rounding_mode` is \"trunc\" (towards zero)\nor \"floor\" (downwards); these keep integers."},
+    {"floor_divide", python_function(op_method<floor_divide_op>), METH_FASTCALL | METH_KEYWORDS, "floor_divide(other)\n\nself divided by other and rounded down; integers stay integers."},
+    {"floor_divide_", python_function(op_method<floor_divide_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "floor_divide_(other)\n\nself divided by other and rounded down; integers stay integers."},
+    {"remainder", python_function(op_method<remainder_op>), METH_FASTCALL | METH_KEYWORDS, "remainder(other)\n\nWhat is left of self after division rounded down; it has the sign of other."},
+    {"remainder_", python_function(op_method<remainder_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "remainder_(other)\n\nWhat is left of self after division rounded down; it has the sign of other."},
+    {"fmod", python_function(op_method<fmod_op>), METH_FASTCALL | METH_KEYWORDS, "fmod(other)\n\nWhat is left of self after division rounded towards zero; it has the sign of self."},
+    {"fmod_", python_function(op_method<fmod_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "fmod_(other)\n\nWhat is left of self after division rounded towards zero; it has the sign of self."},
+    {"pow", python_function(op_method<pow_op>), METH_FASTCALL | METH_KEYWORDS, "pow(exponent)\n\nself to the power of exponent. Integers cannot be raised to negative integer powers."},
+    {"pow_", python_function(op_method<pow_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "pow_(exponent)\n\nself to the power of exponent. Integers cannot be raised to negative integer powers."},
+    {"atan2", python_function(op_method<atan2_op>), METH_FASTCALL | METH_KEYWORDS, "atan2($self, other)\n--\n\nThe angle of the point (other, self), from -pi to pi."},
+    {"arctan2", python_function(op_method<atan2_op>), METH_FASTCALL | METH_KEYWORDS, "arctan2($self, other)\n--\n\nThe angle of the point (other, self), from -pi to pi."},
+    {"atan2_", python_function(op_method<atan2_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "atan2_($self, other)\n--\n\nThe angle of the point (other, self), from -pi to pi."},
+    {"arctan2_", python_function(op_method<atan2_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "arctan2_($self, other)\n--\n\nThe angle of the point (other, self), from -pi to pi."},
+    {"hypot", python_function(op_method<hypot_op>), METH_FASTCALL | METH_KEYWORDS, "hypot($self, other)\n--\n\nThe length of the hypotenuse: sqrt(self^2 + other^2) without overflow on the way."},
+    {"hypot_", python_function(op_method<hypot_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "hypot_($self, other)\n--\n\nThe length of the hypotenuse: sqrt(self^2 + other^2) without overflow on the way."},
+    {"copysign", python_function(op_method<copysign_op>), METH_FASTCALL | METH_KEYWORDS, "copysign(other)\n\nThe magnitude of self with the sign of other."},
+    {"copysign_", python_function(op_method<copysign_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "copysign_(other)\n\nThe magnitude of self with the sign of other."},
+    {"nextafter", python_function(op_method<nextafter_op>), METH_FASTCALL | METH_KEYWORDS, "nextafter($self, other)\n--\n\nThe next representable number after self in the direction of other."},
+    {"nextafter_", python_function(op_method<nextafter_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "nextafter_($self, other)\n--\n\nThe next representable number after self in the direction of other."},
+    {"logaddexp", python_function(op_method<logaddexp_op>), METH_FASTCALL | METH_KEYWORDS, "logaddexp($self, other)\n--\n\nlog(exp(self) + exp(other)) without overflow."},
+    {"logaddexp2", python_function(op_method<logaddexp2_op>), METH_FASTCALL | METH_KEYWORDS, "logaddexp2($self, other)\n--\n\nlog2(2^self + 2^other) without overflow."},
+    {"maximum", python_function(op_method<maximum_op>), METH_FASTCALL | METH_KEYWORDS, "maximum($self, other)\n--\n\nThe larger of the two; NaN when either is."},
+    {"minimum", python_function(op_method<minimum_op>), METH_FASTCALL | METH_KEYWORDS, "minimum($self, other)\n--\n\nThe smaller of the two; NaN when either is."},
+    {"fmax", python_function(op_method<fmax_op>), METH_FASTCALL | METH_KEYWORDS, "fmax($self, other)\n--\n\nThe larger of the two; a NaN gives way to the other number."},
+    {"fmin", python_function(op_method<fmin_op>), METH_FASTCALL | METH_KEYWORDS, "fmin($self, other)\n--\n\nThe smaller of the two; a NaN gives way to the other number."},
+    {"eq", python_function(op_method<eq_op>), METH_FASTCALL | METH_KEYWORDS, "eq(other)\n\nWhether self is equal to other."},
+    {"eq_", python_function(op_method<eq_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "eq_(other)\n\nWhether self is equal to other."},
+    {"ne", python_function(op_method<ne_op>), METH_FASTCALL | METH_KEYWORDS, "ne(other)\n\nWhether self is different from other."},
+    {"not_equal", python_function(op_method<ne_op>), METH_FASTCALL | METH_KEYWORDS, "not_equal(other)\n\nWhether self is different from other."},
+    {"ne_", python_function(op_method<ne_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "ne_(other)\n\nWhether self is different from other."},
+    {"not_equal_", python_function(op_method<ne_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "not_equal_(other)\n\nWhether self is different from other."},
+    {"lt", python_function(op_method<lt_op>), METH_FASTCALL | METH_KEYWORDS, "lt(other)\n\nWhether self is less than other."},
+    {"less", python_function(op_method<lt_op>), METH_FASTCALL | METH_KEYWORDS, "less(other)\n\nWhether self is less than other."},
+    {"lt_", python_function(op_method<lt_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "lt_(other)\n\nWhether self is less than other."},
+    {"less_", python_function(op_method<lt_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "less_(other)\n\nWhether self is less than other."},
+    {"le", python_function(op_method<le_op>), METH_FASTCALL | METH_KEYWORDS, "le(other)\n\nWhether self is less than or equal to other."},
+    {"less_equal", python_function(op_method<le_op>), METH_FASTCALL | METH_KEYWORDS, "less_equal(other)\n\nWhether self is less than or equal to other."},
+    {"le_", python_function(op_method<le_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "le_(other)\n\nWhether self is less than or equal to other."},
+    {"less_equal_", python_function(op_method<le_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "less_equal_(other)\n\nWhether self is less than or equal to other."},
+    {"gt", python_function(op_method<gt_op>), METH_FASTCALL | METH_KEYWORDS, "gt(other)\n\nWhether self is greater than other."},
+    {"greater", python_function(op_method<gt_op>), METH_FASTCALL | METH_KEYWORDS, "greater(other)\n\nWhether self is greater than other."},
+    {"gt_", python_function(op_method<gt_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "gt_(other)\n\nWhether self is greater than other."},
+    {"greater_", python_function(op_method<gt_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "greater_(other)\n\nWhether self is greater than other."},
+    {"ge", python_function(op_method<ge_op>), METH_FASTCALL | METH_KEYWORDS, "ge(other)\n\nWhether self is greater than or equal to other."},
+    {"greater_equal", python_function(op_method<ge_op>), METH_FASTCALL | METH_KEYWORDS, "greater_equal(other)\n\nWhether self is greater than or equal to other."},
+    {"ge_", python_function(op_method<ge_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "ge_(other)\n\nWhether self is greater than or equal to other."},
+    {"greater_equal_", python_function(op_method<ge_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "greater_equal_(other)\n\nWhether self is greater than or equal to other."},
+    {"logical_and", python_function(op_method<logical_and_op>), METH_FASTCALL | METH_KEYWORDS, "logical_and($self, other)\n--\n\nWhether both are nonzero."},
+    {"logical_and_", python_function(op_method<logical_and_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "logical_and_($self, other)\n--\n\nWhether both are nonzero."},
+    {"logical_or", python_function(op_method<logical_or_op>), METH_FASTCALL | METH_KEYWORDS, "logical_or($self, other)\n--\n\nWhether at least one of the two is nonzero."},
+    {"logical_or_", python_function(op_method<logical_or_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "logical_or_($self, other)\n--\n\nWhether at least one of the two is nonzero."},
+    {"logical_xor", python_function(op_method<logical_xor_op>), METH_FASTCALL | METH_KEYWORDS, "logical_xor($self, other)\n--\n\nWhether exactly one of the two is nonzero."},
+    {"logical_xor_", python_function(op_method<logical_xor_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "logical_xor_($self, other)\n--\n\nWhether exactly one of the two is nonzero."},
+    {"bitwise_and", python_function(op_method<bitwise_and_op>), METH_FASTCALL | METH_KEYWORDS, "bitwise_and(other)\n\nThe bits that are set in both; integers and bool only."},
+    {"bitwise_and_", python_function(op_method<bitwise_and_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "bitwise_and_(other)\n\nThe bits that are set in both; integers and bool only."},
+    {"bitwise_or", python_function(op_method<bitwise_or_op>), METH_FASTCALL | METH_KEYWORDS, "bitwise_or(other)\n\nThe bits that are set in either; integers and bool only."},
+    {"bitwise_or_", python_function(op_method<bitwise_or_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "bitwise_or_(other)\n\nThe bits that are set in either; integers and bool only."},
+    {"bitwise_xor", python_function(op_method<bitwise_xor_op>), METH_FASTCALL | METH_KEYWORDS, "bitwise_xor(other)\n\nThe bits that are set in exactly one; integers and bool only."},
+    {"bitwise_xor_", python_function(op_method<bitwise_xor_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "bitwise_xor_(other)\n\nThe bits that are set in exactly one; integers and bool only."},
+    {"bitwise_left_shift", python_function(op_method<bitwise_left_shift_op>), METH_FASTCALL | METH_KEYWORDS, "bitwise_left_shift(other)\n\nself shifted left by other bits."},
+    {"bitwise_left_shift_", python_function(op_method<bitwise_left_shift_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "bitwise_left_shift_(other)\n\nself shifted left by other bits."},
+    {"bitwise_right_shift", python_function(op_method<bitwise_right_shift_op>), METH_FASTCALL | METH_KEYWORDS, "bitwise_right_shift(other)\n\nself shifted right by other bits, keeping the sign."},
+    {"bitwise_right_shift_", python_function(op_method<bitwise_right_shift_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "bitwise_right_shift_(other)\n\nself shifted right by other bits, keeping the sign."},
+    {"xlogy", python_function(op_method<xlogy_op>), METH_FASTCALL | METH_KEYWORDS, "xlogy(other)\n\nself log(other), and 0 where self is 0 and other is not NaN."},
+    {"xlogy_", python_function(op_method<xlogy_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "xlogy_(other)\n\nself log(other), and 0 where self is 0 and other is not NaN."},
+    {"heaviside", python_function(op_method<heaviside_op>), METH_FASTCALL | METH_KEYWORDS, "heaviside($self, values)\n--\n\n0 below zero, 1 above it, and `values` at zero."},
+    {"heaviside_", python_function(op_method<heaviside_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "heaviside_($self, values)\n--\n\n0 below zero, 1 above it, and `values` at zero."},
+    {"gcd", python_function(op_method<gcd_op>), METH_FASTCALL | METH_KEYWORDS, "gcd($self, other)\n--\n\nThe greatest common divisor of two integers; never negative."},
+    {"gcd_", python_function(op_method<gcd_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "gcd_($self, other)\n--\n\nThe greatest common divisor of two integers; never negative."},
+    {"lcm", python_function(op_method<lcm_op>), METH_FASTCALL | METH_KEYWORDS, "lcm($self, other)\n--\n\nThe least common multiple of two integers; never negative."},
+    {"lcm_", python_function(op_method<lcm_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "lcm_($self, other)\n--\n\nThe least common multiple of two integers; never negative."},
+    {"lerp", python_function(op_method<lerp_op>), METH_FASTCALL | METH_KEYWORDS, "lerp(end, weight)\n\nself + weight (end - self): the point at `weight` of the way from self to end."},
+    {"lerp_", python_function(op_method<lerp_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "lerp_(end, weight)\n\nself + weight (end - self): the point at `weight` of the way from self to end."},
+    {"addcmul", python_function(op_method<addcmul_op>), METH_FASTCALL | METH_KEYWORDS, "addcmul($self, tensor1, tensor2, *, value=1)\n--\n\nself + value tensor1 tensor2."},
+    {"addcmul_", python_function(op_method<addcmul_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "addcmul_($self, tensor1, tensor2, *, value=1)\n--\n\nself + value tensor1 tensor2."},
+    {"addcdiv", python_function(op_method<addcdiv_op>), METH_FASTCALL | METH_KEYWORDS, "addcdiv($self, tensor1, tensor2, *, value=1)\n--\n\nself + value tensor1 / tensor2."},
+    {"addcdiv_", python_function(op_method<addcdiv_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "addcdiv_($self, tensor1, tensor2, *, value=1)\n--\n\nself + value tensor1 / tensor2."},
+    {"where", python_function(op_method<where_op>), METH_FASTCALL | METH_KEYWORDS, "where(condition, other)\n\nself where the condition holds, else other. With the condition alone: the indices of its nonzero\nentries, one vector per dimension."},
+    {"isclose", python_function(op_method<isclose_op>), METH_FASTCALL | METH_KEYWORDS, "isclose($self, other, rtol=1e-05, atol=1e-08, equal_nan=False)\n--\n\nWhether |self - other| is at most atol + rtol |other|. Infinities are close to themselves, NaN only\nwith `equal_nan`."},
+    {"fill_", python_function(op_method<fill_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "fill_(value)\n\nWrites one value into every entry of `self`."},
+    {"zero_", python_function(op_method<zero_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "zero_($self)\n--\n\nWrites zero into every entry of `self`."},
     {nullptr, nullptr, 0, nullptr},
 };
 const PyMethodDef kFunctions[] = {
     {"add", python_function(op_function<add_op>), METH_FASTCALL | METH_KEYWORDS, "add(input, other, *, alpha=1, out=None)\nadd(input, other, alpha=1, *, out=None)\n\nself + alpha other."},
     {"add_", python_function(op_function<add_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "add_(input, other, *, alpha=1)\nadd_(input, other, alpha=1)\n\nself + alpha other."},
     {"sub", python_function(op_function<sub_op>), METH_FASTCALL | METH_KEYWORDS, "sub(input, other, *, alpha=1, out=None)\nsub(input, other, alpha=1, *, out=None)\n\nself - alpha other. Bool is refused; use logical_xor."},
-    {"subtract", python_function(op_function<sub_op>), METH_FASTCALL | METH_KEYWORDS, "sub(input, other, *, alpha=1, out=None)\nsub(input, other, alpha=1, *, out=None)\n\nself - alpha other. Bool is refused; use logical_xor."},
+    {"subtract", python_function(op_function<sub_op>), METH_FASTCALL | METH_KEYWORDS, "subtract(input, other, *, alpha=1, out=None)\nsubtract(input, other, alpha=1, *, out=None)\n\nself - alpha other. Bool is refused; use logical_xor."},
     {"sub_", python_function(op_function<sub_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "sub_(input, other, *, alpha=1)\nsub_(input, other, alpha=1)\n\nself - alpha other. Bool is refused; use logical_xor."},
-    {"subtract_", python_function(op_function<sub_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "sub_(input, other, *, alpha=1)\nsub_(input, other, alpha=1)\n\nself - alpha other. Bool is refused; use logical_xor."},
-    {"mul", python_function(op_function<mul_op>), METH_FASTCALL | METH_KEYWORDS, "mul(input, other, *, out=None)\nmul(input, other, *, out=None)\n\nself times other."},
-    {"multiply", python_function(op_function<mul_op>), METH_FASTCALL | METH_KEYWORDS, "mul(input, other, *, out=None)\nmul(input, other, *, out=None)\n\nself times other."},
-    {"mul_", python_function(op_function<mul_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "mul_(input, other)\nmul_(input, other)\n\nself times other."},
-    {"multiply_", python_function(op_function<mul_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "mul_(input, other)\nmul_(input, other)\n\nself times other."},
-    {"div", python_function(op_function<div_op>), METH_FASTCALL | METH_KEYWORDS, "div(input, other, *, out=None)\ndiv(input, other, *, out=None)\ndiv(input, other, *, rounding_mode, out=None)\ndiv(input, other, *, rounding_mode, out=None)\n\nself divided by other, as a float even between integers. `rounding_mode` is \"trunc\" (towards zero)\nor \"floor\" (downwards); these keep integers."},
-    {"divide", python_function(op_function<div_op>), METH_FASTCALL | METH_KEYWORDS, "div(input, other, *, out=None)\ndiv(input, other, *, out=None)\ndiv(input, other, *, rounding_mode, out=None)\ndiv(input, other, *, rounding_mode, out=None)\n\nself divided by other, as a float even between integers. `rounding_mode` is \"trunc\" (towards zero)\nor \"floor\" (downwards); these keep integers."},
-    {"true_divide", python_function(op_function<div_op>), METH_FASTCALL | METH_KEYWORDS, "div(input, other, *, out=None)\ndiv(input, other, *, out=None)\ndiv(input, other, *, rounding_mode, out=None)\ndiv(input, other, *, rounding_mode, out=None)\n\nself divided by other, as a float even between integers. `rounding_mode` is \"trunc\" (towards zero)\nor \"floor\" (downwards); these keep integers."},
-    {"div_", python_function(op_function<div_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "div_(input, other)\ndiv_(input, other)\ndiv_(input, other, *, rounding_mode)\ndiv_(input, other, *, rounding_mode)\n\nself divided by other, as a float even between integers. `rounding_mode` is \"trunc\" (towards zero)\nor \"floor\" (downwards); these keep integers."},
-    {"divide_", python_function(op_function<div_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "div_(input, other)\ndiv_(input, other)\ndiv_(input, other, *, rounding_mode)\ndiv_(input, other, *, rounding_mode)\n\nself divided by other, as a float even between integers. `rounding_mode` is \"trunc\" (towards zero)\nor \"floor\" (downwards); these keep integers."},
-    {"true_divide_", python_function(op_function<div_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "div_(input, other)\ndiv_(input, other)\ndiv_(input, other, *, rounding_mode)\ndiv_(input, other, *, rounding_mode)\n\nself divided by other, as a float even between integers. `rounding_mode` is \"trunc\" (towards zero)\nor \"floor\" (downwards); these keep integers."},
-    {"floor_divide", python_function(op_function<floor_divide_op>), METH_FASTCALL | METH_KEYWORDS, "floor_divide(input, other, *, out=None)\nfloor_divide(input, other, *, out=None)\nfloor_divide(input, other, *, out=None)\n\nself divided by other and rounded down; integers stay integers."},
-    {"floor_divide_", python_function(op_function<floor_divide_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "floor_divide_(input, other)\nfloor_divide_(input, other)\n\nself divided by other and rounded down; integers stay integers."},
-    {"remainder", python_function(op_function<remainder_op>), METH_FASTCALL | METH_KEYWORDS, "remainder(input, other, *, out=None)\nremainder(input, other, *, out=None)\nremainder(input, other, *, out=None)\n\nWhat is left of self after division rounded down; it has the sign of other."},
-    {"remainder_", python_function(op_function<remainder_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "remainder_(input, other)\nremainder_(input, other)\n\nWhat is left of self after division rounded down; it has the sign of other."},
-    {"fmod", python_function(op_function<fmod_op>), METH_FASTCALL | METH_KEYWORDS, "fmod(input, other, *, out=None)\nfmod(input, other, *, out=None)\n\nWhat is left of self after division rounded towards zero; it has the sign of self."},
-    {"fmod_", python_function(op_function<fmod_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "fmod_(input, other)\nfmod_(input, other)\n\nWhat is left of self after division rounded towards zero; it has the sign of self."},
-    {"pow", python_function(op_function<pow_op>), METH_FASTCALL | METH_KEYWORDS, "pow(input, exponent, *, out=None)\npow(input, exponent, *, out=None)\npow(input, exponent, *, out=None)\n\nself to the power of exponent. Integers cannot be raised to negative integer powers."},
-    {"pow_", python_function(op_function<pow_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "pow_(input, exponent)\npow_(input, exponent)\n\nself to the power of exponent. Integers cannot be raised to negative integer powers."},
-    {"atan2", python_function(op_function<atan2_op>), METH_FASTCALL | METH_KEYWORDS, "atan2(input, other, *, out=None)\n\nThe angle of the point (other, self), from -pi to pi."},
-    {"arctan2", python_function(op_function<atan2_op>), METH_FASTCALL | METH_KEYWORDS, "atan2(input, other, *, out=None)\n\nThe angle of the point (other, self), from -pi to pi."},
-    {"atan2_", python_function(op_function<atan2_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "atan2_(input, other)\n\nThe angle of the point (other, self), from -pi to pi."},
-    {"arctan2_", python_function(op_function<atan2_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "atan2_(input, other)\n\nThe angle of the point (other, self), from -pi to pi."},
-    {"hypot", python_function(op_function<hypot_op>), METH_FASTCALL | METH_KEYWORDS, "hypot(input, other, *, out=None)\n\nThe length of the hypotenuse: sqrt(self^2 + other^2) without overflow on the way."},
-    {"hypot_", python_function(op_function<hypot_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "hypot_(input, other)\n\nThe length of the hypotenuse: sqrt(self^2 + other^2) without overflow on the way."},
-    {"copysign", python_function(op_function<copysign_op>), METH_FASTCALL | METH_KEYWORDS, "copysign(input, other, *, out=None)\ncopysign(input, other, *, out=None)\n\nThe magnitude of self with the sign of other."},
-    {"copysign_", python_function(op_function<copysign_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "copysign_(input, other)\ncopysign_(input, other)\n\nThe magnitude of self with the sign of other."},
-    {"nextafter", python_function(op_function<nextafter_op>), METH_FASTCALL | METH_KEYWORDS, "nextafter(input, other, *, out=None)\n\nThe next representable number after self in the direction of other."},
-    {"nextafter_", python_function(op_function<nextafter_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "nextafter_(input, other)\n\nThe next representable number after self in the direction of other."},
-    {"logaddexp", python_function(op_function<logaddexp_op>), METH_FASTCALL | METH_KEYWORDS, "logaddexp(input, other, *, out=None)\n\nlog(exp(self) + exp(other)) without overflow."},
-    {"logaddexp2", python_function(op_function<logaddexp2_op>), METH_FASTCALL | METH_KEYWORDS, "logaddexp2(input, other, *, out=None)\n\nlog2(2^self + 2^other) without overflow."},
-    {"maximum", python_function(op_function<maximum_op>), METH_FASTCALL | METH_KEYWORDS, "maximum(input, other, *, out=None)\n\nThe larger of the two; NaN when either is."},
-    {"minimum", python_function(op_function<minimum_op>), METH_FASTCALL | METH_KEYWORDS, "minimum(input, other, *, out=None)\n\nThe smaller of the two; NaN when either is."},
-    {"fmax", python_function(op_function<fmax_op>), METH_FASTCALL | METH_KEYWORDS, "fmax(input, other, *, out=None)\n\nThe larger of the two; a NaN gives way to the other number."},
-    {"fmin", python_function(op_function<fmin_op>), METH_FASTCALL | METH_KEYWORDS, "fmin(input, other, *, out=None)\n\nThe smaller of the two; a NaN gives way to the other number."},
-    {"eq", python_function(op_function<eq_op>), METH_FASTCALL | METH_KEYWORDS, "eq(input, other, *, out=None)\neq(input, other, *, out=None)\n\nWhether self is equal to other."},
-    {"eq_", python_function(op_function<eq_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "eq_(input, other)\neq_(input, other)\n\nWhether self is equal to other."},
-    {"ne", python_function(op_function<ne_op>), METH_FASTCALL | METH_KEYWORDS, "ne(input, other, *, out=None)\nne(input, other, *, out=None)\n\nWhether self is different from other."},
-    {"not_equal", python_function(op_function<ne_op>), METH_FASTCALL | METH_KEYWORDS, "ne(input, other, *, out=None)\nne(input, other, *, out=None)\n\nWhether self is different from other."},
-    {"ne_", python_function(op_function<ne_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "ne_(input, other)\nne_(input, other)\n\nWhether self is different from other."},
-    {"not_equal_", python_function(op_function<ne_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "ne_(input, other)\nne_(input, other)\n\nWhether self is different from other."},
-    {"lt", python_function(op_function<lt_op>), METH_FASTCALL | METH_KEYWORDS, "lt(input, other, *, out=None)\nlt(input, other, *, out=None)\n\nWhether self is less than other."},
-    {"less", python_function(op_function<lt_op>), METH_FASTCALL | METH_KEYWORDS, "lt(input, other, *, out=None)\nlt(input, other, *, out=None)\n\nWhether self is less than other."},
-    {"lt_", python_function(op_function<lt_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "lt_(input, other)\nlt_(input, other)\n\nWhether self is less than other."},
-    {"less_", python_function(op_function<lt_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "lt_(input, other)\nlt_(input, other)\n\nWhether self is less than other."},
-    {"le", python_function(op_function<le_op>), METH_FASTCALL | METH_KEYWORDS, "le(input, other, *, out=None)\nle(input, other, *, out=None)\n\nWhether self is less than or equal to other."},
-    {"less_equal", python_function(op_function<le_op>), METH_FASTCALL | METH_KEYWORDS, "le(input, other, *, out=None)\nle(input, other, *, out=None)\n\nWhether self is less than or equal to other."},
-    {"le_", python_function(op_function<le_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "le_(input, other)\nle_(input, other)\n\nWhether self is less than or equal to other."},
-    {"less_equal_", python_function(op_function<le_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "le_(input, other)\nle_(input, other)\n\nWhether self is less than or equal to other."},
-    {"gt", python_function(op_function<gt_op>), METH_FASTCALL | METH_KEYWORDS, "gt(input, other, *, out=None)\ngt(input, other, *, out=None)\n\nWhether self is greater than other."},
-    {"greater", python_function(op_function<gt_op>), METH_FASTCALL | METH_KEYWORDS, "gt(input, other, *, out=None)\ngt(input, other, *, out=None)\n\nWhether self is greater than other."},
-    {"gt_", python_function(op_function<gt_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "gt_(input, other)\ngt_(input, other)\n\nWhether self is greater than other."},
-    {"greater_", python_function(op_function<gt_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "gt_(input, other)\ngt_(input, other)\n\nWhether self is greater than other."},
-    {"ge", python_function(op_function<ge_op>), METH_FASTCALL | METH_KEYWORDS, "ge(input, other, *, out=None)\nge(input, other, *, out=None)\n\nWhether self is greater than or equal to other."},
-    {"greater_equal", python_function(op_function<ge_op>), METH_FASTCALL | METH_KEYWORDS, "ge(input, other, *, out=None)\nge(input, other, *, out=None)\n\nWhether self is greater than or equal to other."},
-    {"ge_", python_function(op_function<ge_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "ge_(input, other)\nge_(input, other)\n\nWhether self is greater than or equal to other."},
-    {"greater_equal_", python_function(op_function<ge_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "ge_(input, other)\nge_(input, other)\n\nWhether self is greater than or equal to other."},
-    {"logical_and", python_function(op_function<logical_and_op>), METH_FASTCALL | METH_KEYWORDS, "logical_and(input, other, *, out=None)\n\nWhether both are nonzero."},
-    {"logical_and_", python_function(op_function<logical_and_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "logical_and_(input, other)\n\nWhether both are nonzero."},
-    {"logical_or", python_function(op_function<logical_or_op>), METH_FASTCALL | METH_KEYWORDS, "logical_or(input, other, *, out=None)\n\nWhether at least one of the two is nonzero."},
-    {"logical_or_", python_function(op_function<logical_or_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "logical_or_(input, other)\n\nWhether at least one of the two is nonzero."},
-    {"logical_xor", python_function(op_function<logical_xor_op>), METH_FASTCALL | METH_KEYWORDS, "logical_xor(input, other, *, out=None)\n\nWhether exactly one of the two is nonzero."},
-    {"logical_xor_", python_function(op_function<logical_xor_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "logical_xor_(input, other)\n\nWhether exactly one of the two is nonzero."},
-    {"bitwise_and", python_function(op_function<bitwise_and_op>), METH_FASTCALL | METH_KEYWORDS, "bitwise_and(input, other, *, out=None)\nbitwise_and(input, other, *, out=None)\nbitwise_and(input, other, *, out=None)\n\nThe bits that are set in both; integers and bool only."},
-    {"bitwise_and_", python_function(op_function<bitwise_and_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "bitwise_and_(input, other)\nbitwise_and_(input, other)\n\nThe bits that are set in both; integers and bool only."},
-    {"bitwise_or", python_function(op_function<bitwise_or_op>), METH_FASTCALL | METH_KEYWORDS, "bitwise_or(input, other, *, out=None)\nbitwise_or(input, other, *, out=None)\nbitwise_or(input, other, *, out=None)\n\nThe bits that are set in either; integers and bool only."},
-    {"bitwise_or_", python_function(op_function<bitwise_or_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "bitwise_or_(input, other)\nbitwise_or_(input, other)\n\nThe bits that are set in either; integers and bool only."},
-    {"bitwise_xor", python_function(op_function<bitwise_xor_op>), METH_FASTCALL | METH_KEYWORDS, "bitwise_xor(input, other, *, out=None)\nbitwise_xor(input, other, *, out=None)\nbitwise_xor(input, other, *, out=None)\n\nThe bits that are set in exactly one; integers and bool only."},
-    {"bitwise_xor_", python_function(op_function<bitwise_xor_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "bitwise_xor_(input, other)\nbitwise_xor_(input, other)\n\nThe bits that are set in exactly one; integers and bool only."},
-    {"bitwise_left_shift", python_function(op_function<bitwise_left_shift_op>), METH_FASTCALL | METH_KEYWORDS, "bitwise_left_shift(input, other, *, out=None)\nbitwise_left_shift(input, other, *, out=None)\nbitwise_left_shift(input, other, *, out=None)\n\nself shifted left by other bits."},
-    {"bitwise_left_shift_", python_function(op_function<bitwise_left_shift_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "bitwise_left_shift_(input, other)\nbitwise_left_shift_(input, other)\n\nself shifted left by other bits."},
-    {"bitwise_right_shift", python_function(op_function<bitwise_right_shift_op>), METH_FASTCALL | METH_KEYWORDS, "bitwise_right_shift(input, other, *, out=None)\nbitwise_right_shift(input, other, *, out=None)\nbitwise_right_shift(input, other, *, out=None)\n\nself shifted right by other bits, keeping the sign."},
-    {"bitwise_right_shift_", python_function(op_function<bitwise_right_shift_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "bitwise_right_shift_(input, other)\nbitwise_right_shift_(input, other)\n\nself shifted right by other bits, keeping the sign."},
-    {"xlogy", python_function(op_function<xlogy_op>), METH_FASTCALL | METH_KEYWORDS, "xlogy(input, other, *, out=None)\nxlogy(input, other, *, out=None)\nxlogy(input, other, *, out=None)\n\nself log(other), and 0 where self is 0 and other is not NaN."},
-    {"xlogy_", python_function(op_function<xlogy_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "xlogy_(input, other)\nxlogy_(input, other)\n\nself log(other), and 0 where self is 0 and other is not NaN."},
-    {"heaviside", python_function(op_function<heaviside_op>), METH_FASTCALL | METH_KEYWORDS, "heaviside(input, values, *, out=None)\n\n0 below zero, 1 above it, and `values` at zero."},
-    {"heaviside_", python_function(op_function<heaviside_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "heaviside_(input, values)\n\n0 below zero, 1 above it, and `values` at zero."},
-    {"gcd", python_function(op_function<gcd_op>), METH_FASTCALL | METH_KEYWORDS, "gcd(input, other, *, out=None)\n\nThe greatest common divisor of two integers; never negative."},
-    {"gcd_", python_function(op_function<gcd_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "gcd_(input, other)\n\nThe greatest common divisor of two integers; never negative."},
-    {"lcm", python_function(op_function<lcm_op>), METH_FASTCALL | METH_KEYWORDS, "lcm(input, other, *, out=None)\n\nThe least common multiple of two integers; never negative."},
-    {"lcm_", python_function(op_function<lcm_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "lcm_(input, other)\n\nThe least common multiple of two integers; never negative."},
+    {"subtract_", python_function(op_function<sub_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "subtract_(input, other, *, alpha=1)\nsubtract_(input, other, alpha=1)\n\nself - alpha other. Bool is refused; use logical_xor."},
+    {"mul", python_function(op_function<mul_op>), METH_FASTCALL | METH_KEYWORDS, "mul(input, other, *, out=None)\n\nself times other."},
+    {"multiply", python_function(op_function<mul_op>), METH_FASTCALL | METH_KEYWORDS, "multiply(input, other, *, out=None)\n\nself times other."},
+    {"mul_", python_function(op_function<mul_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "mul_(input, other)\n\nself times other."},
+    {"multiply_", python_function(op_function<mul_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "multiply_(input, other)\n\nself times other."},
+    {"div", python_function(op_function<div_op>), METH_FASTCALL | METH_KEYWORDS, "div(input, other, *, out=None)\ndiv(input, other, *, rounding_mode, out=None)\n\nself divided by other, as a float even between integers. `rounding_mode` is \"trunc\" (towards zero)\nor \"floor\" (downwards); these keep integers."},
+    {"divide", python_function(op_function<div_op>), METH_FASTCALL | METH_KEYWORDS, "divide(input, other, *, out=None)\ndivide(input, other, *, rounding_mode, out=None)\n\nself divided by other, as a float even between integers. `rounding_mode` is \"trunc\" (towards zero)\nor \"floor\" (downwards); these keep integers."},
+    {"true_divide", python_function(op_function<div_op>), METH_FASTCALL | METH_KEYWORDS, "true_divide(input, other, *, out=None)\ntrue_divide(input, other, *, rounding_mode, out=None)\n\nself divided by other, as a float even between integers. `rounding_mode` is \"trunc\" (towards zero)\nor \"floor\" (downwards); these keep integers."},
+    {"div_", python_function(op_function<div_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "div_(input, other)\ndiv_(input, other, *, rounding_mode)\n\nself divided by other, as a float even between integers. `rounding_mode` is \"trunc\" (towards zero)\nor \"floor\" (downwards); these keep integers."},
+    {"divide_", python_function(op_function<div_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "divide_(input, other)\ndivide_(input, other, *, rounding_mode)\n\nself divided by other, as a float even between integers. `rounding_mode` is \"trunc\" (towards zero)\nor \"floor\" (downwards); these keep integers."},
+    {"true_divide_", python_function(op_function<div_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "true_divide_(input, other)\ntrue_divide_(input, other, *, rounding_mode)\n\nself divided by other, as a float even between integers. `rounding_mode` is \"trunc\" (towards zero)\nor \"floor\" (downwards); these keep integers."},
+    {"floor_divide", python_function(op_function<floor_divide_op>), METH_FASTCALL | METH_KEYWORDS, "floor_divide(input, other, *, out=None)\n\nself divided by other and rounded down; integers stay integers."},
+    {"floor_divide_", python_function(op_function<floor_divide_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "floor_divide_(input, other)\n\nself divided by other and rounded down; integers stay integers."},
+    {"remainder", python_function(op_function<remainder_op>), METH_FASTCALL | METH_KEYWORDS, "remainder(input, other, *, out=None)\n\nWhat is left of self after division rounded down; it has the sign of other."},
+    {"remainder_", python_function(op_function<remainder_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "remainder_(input, other)\n\nWhat is left of self after division rounded down; it has the sign of other."},
+    {"fmod", python_function(op_function<fmod_op>), METH_FASTCALL | METH_KEYWORDS, "fmod(input, other, *, out=None)\n\nWhat is left of self after division rounded towards zero; it has the sign of self."},
+    {"fmod_", python_function(op_function<fmod_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "fmod_(input, other)\n\nWhat is left of self after division rounded towards zero; it has the sign of self."},
+    {"pow", python_function(op_function<pow_op>), METH_FASTCALL | METH_KEYWORDS, "pow(input, exponent, *, out=None)\n\nself to the power of exponent. Integers cannot be raised to negative integer powers."},
+    {"pow_", python_function(op_function<pow_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "pow_(input, exponent)\n\nself to the power of exponent. Integers cannot be raised to negative integer powers."},
+    {"atan2", python_function(op_function<atan2_op>), METH_FASTCALL | METH_KEYWORDS, "atan2($module, input, other, *, out=None)\n--\n\nThe angle of the point (other, self), from -pi to pi."},
+    {"arctan2", python_function(op_function<atan2_op>), METH_FASTCALL | METH_KEYWORDS, "arctan2($module, input, other, *, out=None)\n--\n\nThe angle of the point (other, self), from -pi to pi."},
+    {"atan2_", python_function(op_function<atan2_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "atan2_($module, input, other)\n--\n\nThe angle of the point (other, self), from -pi to pi."},
+    {"arctan2_", python_function(op_function<atan2_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "arctan2_($module, input, other)\n--\n\nThe angle of the point (other, self), from -pi to pi."},
+    {"hypot", python_function(op_function<hypot_op>), METH_FASTCALL | METH_KEYWORDS, "hypot($module, input, other, *, out=None)\n--\n\nThe length of the hypotenuse: sqrt(self^2 + other^2) without overflow on the way."},
+    {"hypot_", python_function(op_function<hypot_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "hypot_($module, input, other)\n--\n\nThe length of the hypotenuse: sqrt(self^2 + other^2) without overflow on the way."},
+    {"copysign", python_function(op_function<copysign_op>), METH_FASTCALL | METH_KEYWORDS, "copysign(input, other, *, out=None)\n\nThe magnitude of self with the sign of other."},
+    {"copysign_", python_function(op_function<copysign_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "copysign_(input, other)\n\nThe magnitude of self with the sign of other."},
+    {"nextafter", python_function(op_function<nextafter_op>), METH_FASTCALL | METH_KEYWORDS, "nextafter($module, input, other, *, out=None)\n--\n\nThe next representable number after self in the direction of other."},
+    {"nextafter_", python_function(op_function<nextafter_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "nextafter_($module, input, other)\n--\n\nThe next representable number after self in the direction of other."},
+    {"logaddexp", python_function(op_function<logaddexp_op>), METH_FASTCALL | METH_KEYWORDS, "logaddexp($module, input, other, *, out=None)\n--\n\nlog(exp(self) + exp(other)) without overflow."},
+    {"logaddexp2", python_function(op_function<logaddexp2_op>), METH_FASTCALL | METH_KEYWORDS, "logaddexp2($module, input, other, *, out=None)\n--\n\nlog2(2^self + 2^other) without overflow."},
+    {"maximum", python_function(op_function<maximum_op>), METH_FASTCALL | METH_KEYWORDS, "maximum($module, input, other, *, out=None)\n--\n\nThe larger of the two; NaN when either is."},
+    {"minimum", python_function(op_function<minimum_op>), METH_FASTCALL | METH_KEYWORDS, "minimum($module, input, other, *, out=None)\n--\n\nThe smaller of the two; NaN when either is."},
+    {"fmax", python_function(op_function<fmax_op>), METH_FASTCALL | METH_KEYWORDS, "fmax($module, input, other, *, out=None)\n--\n\nThe larger of the two; a NaN gives way to the other number."},
+    {"fmin", python_function(op_function<fmin_op>), METH_FASTCALL | METH_KEYWORDS, "fmin($module, input, other, *, out=None)\n--\n\nThe smaller of the two; a NaN gives way to the other number."},
+    {"eq", python_function(op_function<eq_op>), METH_FASTCALL | METH_KEYWORDS, "eq(input, other, *, out=None)\n\nWhether self is equal to other."},
+    {"eq_", python_function(op_function<eq_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "eq_(input, other)\n\nWhether self is equal to other."},
+    {"ne", python_function(op_function<ne_op>), METH_FASTCALL | METH_KEYWORDS, "ne(input, other, *, out=None)\n\nWhether self is different from other."},
+    {"not_equal", python_function(op_function<ne_op>), METH_FASTCALL | METH_KEYWORDS, "not_equal(input, other, *, out=None)\n\nWhether self is different from other."},
+    {"ne_", python_function(op_function<ne_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "ne_(input, other)\n\nWhether self is different from other."},
+    {"not_equal_", python_function(op_function<ne_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "not_equal_(input, other)\n\nWhether self is different from other."},
+    {"lt", python_function(op_function<lt_op>), METH_FASTCALL | METH_KEYWORDS, "lt(input, other, *, out=None)\n\nWhether self is less than other."},
+    {"less", python_function(op_function<lt_op>), METH_FASTCALL | METH_KEYWORDS, "less(input, other, *, out=None)\n\nWhether self is less than other."},
+    {"lt_", python_function(op_function<lt_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "lt_(input, other)\n\nWhether self is less than other."},
+    {"less_", python_function(op_function<lt_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "less_(input, other)\n\nWhether self is less than other."},
+    {"le", python_function(op_function<le_op>), METH_FASTCALL | METH_KEYWORDS, "le(input, other, *, out=None)\n\nWhether self is less than or equal to other."},
+    {"less_equal", python_function(op_function<le_op>), METH_FASTCALL | METH_KEYWORDS, "less_equal(input, other, *, out=None)\n\nWhether self is less than or equal to other."},
+    {"le_", python_function(op_function<le_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "le_(input, other)\n\nWhether self is less than or equal to other."},
+    {"less_equal_", python_function(op_function<le_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "less_equal_(input, other)\n\nWhether self is less than or equal to other."},
+    {"gt", python_function(op_function<gt_op>), METH_FASTCALL | METH_KEYWORDS, "gt(input, other, *, out=None)\n\nWhether self is greater than other."},
+    {"greater", python_function(op_function<gt_op>), METH_FASTCALL | METH_KEYWORDS, "greater(input, other, *, out=None)\n\nWhether self is greater than other."},
+    {"gt_", python_function(op_function<gt_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "gt_(input, other)\n\nWhether self is greater than other."},
+    {"greater_", python_function(op_function<gt_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "greater_(input, other)\n\nWhether self is greater than other."},
+    {"ge", python_function(op_function<ge_op>), METH_FASTCALL | METH_KEYWORDS, "ge(input, other, *, out=None)\n\nWhether self is greater than or equal to other."},
+    {"greater_equal", python_function(op_function<ge_op>), METH_FASTCALL | METH_KEYWORDS, "greater_equal(input, other, *, out=None)\n\nWhether self is greater than or equal to other."},
+    {"ge_", python_function(op_function<ge_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "ge_(input, other)\n\nWhether self is greater than or equal to other."},
+    {"greater_equal_", python_function(op_function<ge_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "greater_equal_(input, other)\n\nWhether self is greater than or equal to other."},
+    {"logical_and", python_function(op_function<logical_and_op>), METH_FASTCALL | METH_KEYWORDS, "logical_and($module, input, other, *, out=None)\n--\n\nWhether both are nonzero."},
+    {"logical_and_", python_function(op_function<logical_and_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "logical_and_($module, input, other)\n--\n\nWhether both are nonzero."},
+    {"logical_or", python_function(op_function<logical_or_op>), METH_FASTCALL | METH_KEYWORDS, "logical_or($module, input, other, *, out=None)\n--\n\nWhether at least one of the two is nonzero."},
+    {"logical_or_", python_function(op_function<logical_or_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "logical_or_($module, input, other)\n--\n\nWhether at least one of the two is nonzero."},
+    {"logical_xor", python_function(op_function<logical_xor_op>), METH_FASTCALL | METH_KEYWORDS, "logical_xor($module, input, other, *, out=None)\n--\n\nWhether exactly one of the two is nonzero."},
+    {"logical_xor_", python_function(op_function<logical_xor_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "logical_xor_($module, input, other)\n--\n\nWhether exactly one of the two is nonzero."},
+    {"bitwise_and", python_function(op_function<bitwise_and_op>), METH_FASTCALL | METH_KEYWORDS, "bitwise_and(input, other, *, out=None)\n\nThe bits that are set in both; integers and bool only."},
+    {"bitwise_and_", python_function(op_function<bitwise_and_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "bitwise_and_(input, other)\n\nThe bits that are set in both; integers and bool only."},
+    {"bitwise_or", python_function(op_function<bitwise_or_op>), METH_FASTCALL | METH_KEYWORDS, "bitwise_or(input, other, *, out=None)\n\nThe bits that are set in either; integers and bool only."},
+    {"bitwise_or_", python_function(op_function<bitwise_or_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "bitwise_or_(input, other)\n\nThe bits that are set in either; integers and bool only."},
+    {"bitwise_xor", python_function(op_function<bitwise_xor_op>), METH_FASTCALL | METH_KEYWORDS, "bitwise_xor(input, other, *, out=None)\n\nThe bits that are set in exactly one; integers and bool only."},
+    {"bitwise_xor_", python_function(op_function<bitwise_xor_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "bitwise_xor_(input, other)\n\nThe bits that are set in exactly one; integers and bool only."},
+    {"bitwise_left_shift", python_function(op_function<bitwise_left_shift_op>), METH_FASTCALL | METH_KEYWORDS, "bitwise_left_shift(input, other, *, out=None)\n\nself shifted left by other bits."},
+    {"bitwise_left_shift_", python_function(op_function<bitwise_left_shift_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "bitwise_left_shift_(input, other)\n\nself shifted left by other bits."},
+    {"bitwise_right_shift", python_function(op_function<bitwise_right_shift_op>), METH_FASTCALL | METH_KEYWORDS, "bitwise_right_shift(input, other, *, out=None)\n\nself shifted right by other bits, keeping the sign."},
+    {"bitwise_right_shift_", python_function(op_function<bitwise_right_shift_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "bitwise_right_shift_(input, other)\n\nself shifted right by other bits, keeping the sign."},
+    {"xlogy", python_function(op_function<xlogy_op>), METH_FASTCALL | METH_KEYWORDS, "xlogy(input, other, *, out=None)\n\nself log(other), and 0 where self is 0 and other is not NaN."},
+    {"xlogy_", python_function(op_function<xlogy_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "xlogy_(input, other)\n\nself log(other), and 0 where self is 0 and other is not NaN."},
+    {"heaviside", python_function(op_function<heaviside_op>), METH_FASTCALL | METH_KEYWORDS, "heaviside($module, input, values, *, out=None)\n--\n\n0 below zero, 1 above it, and `values` at zero."},
+    {"heaviside_", python_function(op_function<heaviside_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "heaviside_($module, input, values)\n--\n\n0 below zero, 1 above it, and `values` at zero."},
+    {"gcd", python_function(op_function<gcd_op>), METH_FASTCALL | METH_KEYWORDS, "gcd($module, input, other, *, out=None)\n--\n\nThe greatest common divisor of two integers; never negative."},
+    {"gcd_", python_function(op_function<gcd_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "gcd_($module, input, other)\n--\n\nThe greatest common divisor of two integers; never negative."},
+    {"lcm", python_function(op_function<lcm_op>), METH_FASTCALL | METH_KEYWORDS, "lcm($module, input, other, *, out=None)\n--\n\nThe least common multiple of two integers; never negative."},
+    {"lcm_", python_function(op_function<lcm_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "lcm_($module, input, other)\n--\n\nThe least common multiple of two integers; never negative."},
     {"rsub", python_function(op_function<rsub_op>), METH_FASTCALL | METH_KEYWORDS, "rsub(input, other, *, alpha=1)\nrsub(input, other, alpha=1)\n\nother - alpha self."},
-    {"lerp", python_function(op_function<lerp_op>), METH_FASTCALL | METH_KEYWORDS, "lerp(input, end, weight, *, out=None)\nlerp(input, end, weight, *, out=None)\n\nself + weight (end - self): the point at `weight` of the way from self to end."},
-    {"lerp_", python_function(op_function<lerp_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "lerp_(input, end, weight)\nlerp_(input, end, weight)\n\nself + weight (end - self): the point at `weight` of the way from self to end."},
-    {"addcmul", python_function(op_function<addcmul_op>), METH_FASTCALL | METH_KEYWORDS, "addcmul(input, tensor1, tensor2, *, value=1, out=None)\n\nself + value tensor1 tensor2."},
-    {"addcmul_", python_function(op_function<addcmul_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "addcmul_(input, tensor1, tensor2, *, value=1)\n\nself + value tensor1 tensor2."},
-    {"addcdiv", python_function(op_function<addcdiv_op>), METH_FASTCALL | METH_KEYWORDS, "addcdiv(input, tensor1, tensor2, *, value=1, out=None)\n\nself + value tensor1 / tensor2."},
-    {"addcdiv_", python_function(op_function<addcdiv_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "addcdiv_(input, tensor1, tensor2, *, value=1)\n\nself + value tensor1 / tensor2."},
-    {"where", python_function(op_function<where_op>), METH_FASTCALL | METH_KEYWORDS, "where(condition, input, other, *, out=None)\nwhere(condition, input, other)\nwhere(condition, input, other)\nwhere(condition, input, other)\nwhere(condition)\n\nself where the condition holds, else other. With the condition alone: the indices of its nonzero\nentries, one vector per dimension."},
-    {"isclose", python_function(op_function<isclose_op>), METH_FASTCALL | METH_KEYWORDS, "isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False)\n\nWhether |self - other| is at most atol + rtol |other|. Infinities are close to themselves, NaN only\nwith `equal_nan`."},
-    {"fill_", python_function(op_function<fill_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "fill_(input, value)\nfill_(input, value)\n\nWrites one value into every entry of `self`."},
-    {"zero_", python_function(op_function<zero_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "zero_(input)\n\nWrites zero into every entry of `self`."},
+    {"lerp", python_function(op_function<lerp_op>), METH_FASTCALL | METH_KEYWORDS, "lerp(input, end, weight, *, out=None)\n\nself + weight (end - self): the point at `weight` of the way from self to end."},
+    {"lerp_", python_function(op_function<lerp_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "lerp_(input, end, weight)\n\nself + weight (end - self): the point at `weight` of the way from self to end."},
+    {"addcmul", python_function(op_function<addcmul_op>), METH_FASTCALL | METH_KEYWORDS, "addcmul($module, input, tensor1, tensor2, *, value=1, out=None)\n--\n\nself + value tensor1 tensor2."},
+    {"addcmul_", python_function(op_function<addcmul_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "addcmul_($module, input, tensor1, tensor2, *, value=1)\n--\n\nself + value tensor1 tensor2."},
+    {"addcdiv", python_function(op_function<addcdiv_op>), METH_FASTCALL | METH_KEYWORDS, "addcdiv($module, input, tensor1, tensor2, *, value=1, out=None)\n--\n\nself + value tensor1 / tensor2."},
+    {"addcdiv_", python_function(op_function<addcdiv_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "addcdiv_($module, input, tensor1, tensor2, *, value=1)\n--\n\nself + value tensor1 / tensor2."},
+    {"where", python_function(op_function<where_op>), METH_FASTCALL | METH_KEYWORDS, "where(condition, input, other, *, out=None)\nwhere(condition, input, other)\nwhere(condition)\n\nself where the condition holds, else other. With the condition alone: the indices of its nonzero\nentries, one vector per dimension."},
+    {"isclose", python_function(op_function<isclose_op>), METH_FASTCALL | METH_KEYWORDS, "isclose($module, input, other, rtol=1e-05, atol=1e-08, equal_nan=False)\n--\n\nWhether |self - other| is at most atol + rtol |other|. Infinities are close to themselves, NaN only\nwith `equal_nan`."},
+    {"fill_", python_function(op_function<fill_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "fill_(input, value)\n\nWrites one value into every entry of `self`."},
+    {"zero_", python_function(op_function<zero_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "zero_($module, input)\n--\n\nWrites zero into every entry of `self`."},
     {nullptr, nullptr, 0, nullptr},
+};
+NamedResult* const kNamed[] = {
+    nullptr,
 };
 
 }  // namespace
 
 const PyMethodDef* binary_methods() { return kMethods; }
 const PyMethodDef* binary_functions() { return kFunctions; }
+NamedResult* const* binary_named() { return kNamed; }
 
 }  // namespace facula::python

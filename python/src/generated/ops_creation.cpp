@@ -71,7 +71,7 @@ PyObject* zeros_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload zeros_overloads[] = {
-    {"(int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False, bool? requires_grad=False, Tensor? out=None)", zeros_0},
+    {"(int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False, bool? requires_grad=False, Tensor!? out=None)", zeros_0},
 };
 constexpr OpEntry zeros_op = {"zeros", zeros_overloads, 1};
 
@@ -109,7 +109,7 @@ PyObject* ones_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload ones_overloads[] = {
-    {"(int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False, bool? requires_grad=False, Tensor? out=None)", ones_0},
+    {"(int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False, bool? requires_grad=False, Tensor!? out=None)", ones_0},
 };
 constexpr OpEntry ones_op = {"ones", ones_overloads, 1};
 
@@ -149,7 +149,7 @@ PyObject* full_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload full_overloads[] = {
-    {"(int[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False, bool? requires_grad=False, Tensor? out=None)", full_0},
+    {"(int[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False, bool? requires_grad=False, Tensor!? out=None)", full_0},
 };
 constexpr OpEntry full_op = {"full", full_overloads, 1};
 
@@ -230,9 +230,9 @@ PyObject* arange_2(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload arange_overloads[] = {
-    {"(Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False, bool? requires_grad=False, Tensor? out=None)", arange_0},
-    {"(Scalar start, Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False, bool? requires_grad=False, Tensor? out=None)", arange_1},
-    {"(Scalar start, Scalar end, Scalar step, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False, bool? requires_grad=False, Tensor? out=None)", arange_2},
+    {"(Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False, bool? requires_grad=False, Tensor!? out=None)", arange_0},
+    {"(Scalar start, Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False, bool? requires_grad=False, Tensor!? out=None)", arange_1},
+    {"(Scalar start, Scalar end, Scalar step, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False, bool? requires_grad=False, Tensor!? out=None)", arange_2},
 };
 constexpr OpEntry arange_op = {"arange", arange_overloads, 3};
 
@@ -259,7 +259,7 @@ PyObject* linspace_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload linspace_overloads[] = {
-    {"(Scalar start, Scalar end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False, bool? requires_grad=False, Tensor? out=None)", linspace_0},
+    {"(Scalar start, Scalar end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False, bool? requires_grad=False, Tensor!? out=None)", linspace_0},
 };
 constexpr OpEntry linspace_op = {"linspace", linspace_overloads, 1};
 
@@ -288,7 +288,7 @@ PyObject* logspace_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload logspace_overloads[] = {
-    {"(Scalar start, Scalar end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False, bool? requires_grad=False, Tensor? out=None)", logspace_0},
+    {"(Scalar start, Scalar end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False, bool? requires_grad=False, Tensor!? out=None)", logspace_0},
 };
 constexpr OpEntry logspace_op = {"logspace", logspace_overloads, 1};
 
@@ -331,8 +331,8 @@ PyObject* eye_1(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload eye_overloads[] = {
-    {"(int n, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False, bool? requires_grad=False, Tensor? out=None)", eye_0},
-    {"(int n, int m, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False, bool? requires_grad=False, Tensor? out=None)", eye_1},
+    {"(int n, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False, bool? requires_grad=False, Tensor!? out=None)", eye_0},
+    {"(int n, int m, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False, bool? requires_grad=False, Tensor!? out=None)", eye_1},
 };
 constexpr OpEntry eye_op = {"eye", eye_overloads, 2};
 
@@ -388,7 +388,7 @@ PyObject* complex_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload complex_overloads[] = {
-    {"(Tensor real, Tensor imag, *, Tensor? out=None)", complex_0},
+    {"(Tensor real, Tensor imag, *, Tensor!? out=None)", complex_0},
 };
 constexpr OpEntry complex_op = {"complex", complex_overloads, 1};
 
@@ -412,7 +412,7 @@ PyObject* polar_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload polar_overloads[] = {
-    {"(Tensor abs, Tensor angle, *, Tensor? out=None)", polar_0},
+    {"(Tensor abs, Tensor angle, *, Tensor!? out=None)", polar_0},
 };
 constexpr OpEntry polar_op = {"polar", polar_overloads, 1};
 
@@ -529,39 +529,43 @@ constexpr Overload one_hot_overloads[] = {
 constexpr OpEntry one_hot_op = {"one_hot", one_hot_overloads, 1};
 
 const PyMethodDef kMethods[] = {
-    {"new_empty", python_function(op_method<new_empty_op>), METH_FASTCALL | METH_KEYWORDS, "new_empty(input, size, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False)\n\nAn uninitialised tensor of the given sizes with the dtype and device of `self`."},
-    {"new_zeros", python_function(op_method<new_zeros_op>), METH_FASTCALL | METH_KEYWORDS, "new_zeros(input, size, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False)\n\nZeros of the given sizes with the dtype and device of `self`."},
-    {"new_ones", python_function(op_method<new_ones_op>), METH_FASTCALL | METH_KEYWORDS, "new_ones(input, size, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False)\n\nOnes of the given sizes with the dtype and device of `self`."},
-    {"new_full", python_function(op_method<new_full_op>), METH_FASTCALL | METH_KEYWORDS, "new_full(input, size, fill_value, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False)\n\nOne value in the given sizes with the dtype and device of `self`."},
+    {"new_empty", python_function(op_method<new_empty_op>), METH_FASTCALL | METH_KEYWORDS, "new_empty(size, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False)\n\nAn uninitialised tensor of the given sizes with the dtype and device of `self`."},
+    {"new_zeros", python_function(op_method<new_zeros_op>), METH_FASTCALL | METH_KEYWORDS, "new_zeros(size, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False)\n\nZeros of the given sizes with the dtype and device of `self`."},
+    {"new_ones", python_function(op_method<new_ones_op>), METH_FASTCALL | METH_KEYWORDS, "new_ones(size, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False)\n\nOnes of the given sizes with the dtype and device of `self`."},
+    {"new_full", python_function(op_method<new_full_op>), METH_FASTCALL | METH_KEYWORDS, "new_full($self, size, fill_value, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False)\n--\n\nOne value in the given sizes with the dtype and device of `self`."},
     {nullptr, nullptr, 0, nullptr},
 };
 const PyMethodDef kFunctions[] = {
     {"empty", python_function(op_function<empty_op>), METH_FASTCALL | METH_KEYWORDS, "empty(size, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, memory_format=None)\n\nA tensor of the given sizes whose memory is not initialised."},
-    {"empty_strided", python_function(op_function<empty_strided_op>), METH_FASTCALL | METH_KEYWORDS, "empty_strided(size, stride, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False)\n\nAn uninitialised tensor with exactly the given sizes and strides."},
-    {"empty_like", python_function(op_function<empty_like_op>), METH_FASTCALL | METH_KEYWORDS, "empty_like(input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, memory_format=None)\n\nAn uninitialised tensor with the sizes of `self`, and its dtype, device and order of dimensions\nunless the options say otherwise."},
+    {"empty_strided", python_function(op_function<empty_strided_op>), METH_FASTCALL | METH_KEYWORDS, "empty_strided($module, size, stride, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False)\n--\n\nAn uninitialised tensor with exactly the given sizes and strides."},
+    {"empty_like", python_function(op_function<empty_like_op>), METH_FASTCALL | METH_KEYWORDS, "empty_like($module, input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, memory_format=None)\n--\n\nAn uninitialised tensor with the sizes of `self`, and its dtype, device and order of dimensions\nunless the options say otherwise."},
     {"zeros", python_function(op_function<zeros_op>), METH_FASTCALL | METH_KEYWORDS, "zeros(size, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, out=None)\n\nA tensor filled with zeros."},
-    {"zeros_like", python_function(op_function<zeros_like_op>), METH_FASTCALL | METH_KEYWORDS, "zeros_like(input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, memory_format=None)\n\nZeros in the shape of `self`, with its dtype and device unless the options say otherwise."},
+    {"zeros_like", python_function(op_function<zeros_like_op>), METH_FASTCALL | METH_KEYWORDS, "zeros_like($module, input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, memory_format=None)\n--\n\nZeros in the shape of `self`, with its dtype and device unless the options say otherwise."},
     {"ones", python_function(op_function<ones_op>), METH_FASTCALL | METH_KEYWORDS, "ones(size, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, out=None)\n\nA tensor filled with ones."},
-    {"ones_like", python_function(op_function<ones_like_op>), METH_FASTCALL | METH_KEYWORDS, "ones_like(input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, memory_format=None)\n\nOnes in the shape of `self`, with its dtype and device unless the options say otherwise."},
-    {"full", python_function(op_function<full_op>), METH_FASTCALL | METH_KEYWORDS, "full(size, fill_value, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, out=None)\n\nA tensor filled with one value. Without a dtype in the options the value decides: bool, int64, the\ndefault float dtype or its complex type."},
-    {"full_like", python_function(op_function<full_like_op>), METH_FASTCALL | METH_KEYWORDS, "full_like(input, fill_value, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, memory_format=None)\n\nOne value in the shape of `self`, with its dtype and device unless the options say otherwise."},
+    {"ones_like", python_function(op_function<ones_like_op>), METH_FASTCALL | METH_KEYWORDS, "ones_like($module, input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, memory_format=None)\n--\n\nOnes in the shape of `self`, with its dtype and device unless the options say otherwise."},
+    {"full", python_function(op_function<full_op>), METH_FASTCALL | METH_KEYWORDS, "full($module, size, fill_value, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, out=None)\n--\n\nA tensor filled with one value. Without a dtype in the options the value decides: bool, int64, the\ndefault float dtype or its complex type."},
+    {"full_like", python_function(op_function<full_like_op>), METH_FASTCALL | METH_KEYWORDS, "full_like($module, input, fill_value, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, memory_format=None)\n--\n\nOne value in the shape of `self`, with its dtype and device unless the options say otherwise."},
     {"arange", python_function(op_function<arange_op>), METH_FASTCALL | METH_KEYWORDS, "arange(end, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, out=None)\narange(start, end, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, out=None)\narange(start, end, step, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, out=None)\n\nThe numbers start, start + step, ... up to but without `end`. Integers give int64, anything else the\ndefault float dtype."},
-    {"linspace", python_function(op_function<linspace_op>), METH_FASTCALL | METH_KEYWORDS, "linspace(start, end, steps, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, out=None)\n\n`steps` numbers at equal distances from `start` to `end`, both included."},
-    {"logspace", python_function(op_function<logspace_op>), METH_FASTCALL | METH_KEYWORDS, "logspace(start, end, steps, base=10.0, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, out=None)\n\n`base` raised to `steps` equally spaced exponents from `start` to `end`, both included."},
+    {"linspace", python_function(op_function<linspace_op>), METH_FASTCALL | METH_KEYWORDS, "linspace($module, start, end, steps, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, out=None)\n--\n\n`steps` numbers at equal distances from `start` to `end`, both included."},
+    {"logspace", python_function(op_function<logspace_op>), METH_FASTCALL | METH_KEYWORDS, "logspace($module, start, end, steps, base=10.0, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, out=None)\n--\n\n`base` raised to `steps` equally spaced exponents from `start` to `end`, both included."},
     {"eye", python_function(op_function<eye_op>), METH_FASTCALL | METH_KEYWORDS, "eye(n, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, out=None)\neye(n, m, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, out=None)\n\nA matrix with ones on the main diagonal and zeros elsewhere."},
-    {"tril_indices", python_function(op_function<tril_indices_op>), METH_FASTCALL | METH_KEYWORDS, "tril_indices(row, col, offset=0, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False)\n\nRow and column indices (a tensor of 2 rows) of the lower triangle of a row by col matrix, on and\nbelow the given diagonal."},
-    {"triu_indices", python_function(op_function<triu_indices_op>), METH_FASTCALL | METH_KEYWORDS, "triu_indices(row, col, offset=0, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False)\n\nRow and column indices (a tensor of 2 rows) of the upper triangle of a row by col matrix, on and\nabove the given diagonal."},
-    {"complex", python_function(op_function<complex_op>), METH_FASTCALL | METH_KEYWORDS, "complex(real, imag, *, out=None)\n\nComplex numbers from their real and imaginary parts."},
-    {"polar", python_function(op_function<polar_op>), METH_FASTCALL | METH_KEYWORDS, "polar(abs, angle, *, out=None)\n\nComplex numbers from their absolute values and their angles in radians."},
-    {"scalar_tensor", python_function(op_function<scalar_tensor_op>), METH_FASTCALL | METH_KEYWORDS, "scalar_tensor(s, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False)\n\nA tensor without dimensions that holds one value, in the default float dtype unless the options name\nanother."},
+    {"tril_indices", python_function(op_function<tril_indices_op>), METH_FASTCALL | METH_KEYWORDS, "tril_indices($module, row, col, offset=0, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False)\n--\n\nRow and column indices (a tensor of 2 rows) of the lower triangle of a row by col matrix, on and\nbelow the given diagonal."},
+    {"triu_indices", python_function(op_function<triu_indices_op>), METH_FASTCALL | METH_KEYWORDS, "triu_indices($module, row, col, offset=0, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False)\n--\n\nRow and column indices (a tensor of 2 rows) of the upper triangle of a row by col matrix, on and\nabove the given diagonal."},
+    {"complex", python_function(op_function<complex_op>), METH_FASTCALL | METH_KEYWORDS, "complex($module, real, imag, *, out=None)\n--\n\nComplex numbers from their real and imaginary parts."},
+    {"polar", python_function(op_function<polar_op>), METH_FASTCALL | METH_KEYWORDS, "polar($module, abs, angle, *, out=None)\n--\n\nComplex numbers from their absolute values and their angles in radians."},
+    {"scalar_tensor", python_function(op_function<scalar_tensor_op>), METH_FASTCALL | METH_KEYWORDS, "scalar_tensor($module, s, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False)\n--\n\nA tensor without dimensions that holds one value, in the default float dtype unless the options name\nanother."},
     {"meshgrid", python_function(op_function<meshgrid_op>), METH_FASTCALL | METH_KEYWORDS, "meshgrid(tensors)\nmeshgrid(tensors, *, indexing)\n\nCoordinates of a grid: tensor k of the result varies along dimension k as the k-th vector does.\n`indexing` is \"ij\" (the default) or \"xy\", which swaps the first two dimensions."},
-    {"one_hot", python_function(op_function<one_hot_op>), METH_FASTCALL | METH_KEYWORDS, "one_hot(input, num_classes=-1)\n\nA new last dimension of `num_classes` entries that is 1 at the class index and 0 elsewhere. With -1\nthe number of classes is the largest index plus one."},
+    {"one_hot", python_function(op_function<one_hot_op>), METH_FASTCALL | METH_KEYWORDS, "one_hot($module, input, num_classes=-1)\n--\n\nA new last dimension of `num_classes` entries that is 1 at the class index and 0 elsewhere. With -1\nthe number of classes is the largest index plus one."},
     {nullptr, nullptr, 0, nullptr},
+};
+NamedResult* const kNamed[] = {
+    nullptr,
 };
 
 }  // namespace
 
 const PyMethodDef* creation_methods() { return kMethods; }
 const PyMethodDef* creation_functions() { return kFunctions; }
+NamedResult* const* creation_named() { return kNamed; }
 
 }  // namespace facula::python

@@ -31,7 +31,7 @@ PyObject* gather_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload gather_overloads[] = {
-    {"(Tensor self, int dim, Tensor index, *, bool sparse_grad=False, Tensor? out=None)", gather_0},
+    {"(Tensor self, int dim, Tensor index, *, bool sparse_grad=False, Tensor!? out=None)", gather_0},
 };
 constexpr OpEntry gather_op = {"gather", gather_overloads, 1};
 
@@ -132,10 +132,10 @@ PyObject* scatter_3(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload scatter_overloads[] = {
-    {"(Tensor self, int dim, Tensor index, Tensor src, *, Tensor? out=None)", scatter_0},
-    {"(Tensor self, int dim, Tensor index, Scalar value, *, Tensor? out=None)", scatter_1},
-    {"(Tensor self, int dim, Tensor index, Tensor src, *, str reduce, Tensor? out=None)", scatter_2},
-    {"(Tensor self, int dim, Tensor index, Scalar value, *, str reduce, Tensor? out=None)", scatter_3},
+    {"(Tensor self, int dim, Tensor index, Tensor src, *, Tensor!? out=None)", scatter_0},
+    {"(Tensor self, int dim, Tensor index, Scalar value, *, Tensor!? out=None)", scatter_1},
+    {"(Tensor self, int dim, Tensor index, Tensor src, *, str reduce, Tensor!? out=None)", scatter_2},
+    {"(Tensor self, int dim, Tensor index, Scalar value, *, str reduce, Tensor!? out=None)", scatter_3},
 };
 constexpr OpEntry scatter_op = {"scatter", scatter_overloads, 4};
 
@@ -186,10 +186,10 @@ PyObject* scatter_inplace_3(Arguments& a) {
   return result(made);
 }
 constexpr Overload scatter_inplace_overloads[] = {
-    {"(Tensor self, int dim, Tensor index, Tensor src)", scatter_inplace_0},
-    {"(Tensor self, int dim, Tensor index, Scalar value)", scatter_inplace_1},
-    {"(Tensor self, int dim, Tensor index, Tensor src, *, str reduce)", scatter_inplace_2},
-    {"(Tensor self, int dim, Tensor index, Scalar value, *, str reduce)", scatter_inplace_3},
+    {"(Tensor! self, int dim, Tensor index, Tensor src)", scatter_inplace_0},
+    {"(Tensor! self, int dim, Tensor index, Scalar value)", scatter_inplace_1},
+    {"(Tensor! self, int dim, Tensor index, Tensor src, *, str reduce)", scatter_inplace_2},
+    {"(Tensor! self, int dim, Tensor index, Scalar value, *, str reduce)", scatter_inplace_3},
 };
 constexpr OpEntry scatter_inplace_op = {"scatter_", scatter_inplace_overloads, 4};
 
@@ -217,7 +217,7 @@ PyObject* scatter_add_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload scatter_add_overloads[] = {
-    {"(Tensor self, int dim, Tensor index, Tensor src, *, Tensor? out=None)", scatter_add_0},
+    {"(Tensor self, int dim, Tensor index, Tensor src, *, Tensor!? out=None)", scatter_add_0},
 };
 constexpr OpEntry scatter_add_op = {"scatter_add", scatter_add_overloads, 1};
 
@@ -233,7 +233,7 @@ PyObject* scatter_add_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload scatter_add_inplace_overloads[] = {
-    {"(Tensor self, int dim, Tensor index, Tensor src)", scatter_add_inplace_0},
+    {"(Tensor! self, int dim, Tensor index, Tensor src)", scatter_add_inplace_0},
 };
 constexpr OpEntry scatter_add_inplace_op = {"scatter_add_", scatter_add_inplace_overloads, 1};
 
@@ -265,7 +265,7 @@ PyObject* scatter_reduce_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload scatter_reduce_overloads[] = {
-    {"(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True, Tensor? out=None)", scatter_reduce_0},
+    {"(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True, Tensor!? out=None)", scatter_reduce_0},
 };
 constexpr OpEntry scatter_reduce_op = {"scatter_reduce", scatter_reduce_overloads, 1};
 
@@ -283,7 +283,7 @@ PyObject* scatter_reduce_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload scatter_reduce_inplace_overloads[] = {
-    {"(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True)", scatter_reduce_inplace_0},
+    {"(Tensor! self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True)", scatter_reduce_inplace_0},
 };
 constexpr OpEntry scatter_reduce_inplace_op = {"scatter_reduce_", scatter_reduce_inplace_overloads, 1};
 
@@ -309,7 +309,7 @@ PyObject* index_select_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload index_select_overloads[] = {
-    {"(Tensor self, int dim, Tensor index, *, Tensor? out=None)", index_select_0},
+    {"(Tensor self, int dim, Tensor index, *, Tensor!? out=None)", index_select_0},
 };
 constexpr OpEntry index_select_op = {"index_select", index_select_overloads, 1};
 
@@ -339,7 +339,7 @@ PyObject* index_add_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload index_add_overloads[] = {
-    {"(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1, Tensor? out=None)", index_add_0},
+    {"(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1, Tensor!? out=None)", index_add_0},
 };
 constexpr OpEntry index_add_op = {"index_add", index_add_overloads, 1};
 
@@ -356,7 +356,7 @@ PyObject* index_add_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload index_add_inplace_overloads[] = {
-    {"(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1)", index_add_inplace_0},
+    {"(Tensor! self, int dim, Tensor index, Tensor source, *, Scalar alpha=1)", index_add_inplace_0},
 };
 constexpr OpEntry index_add_inplace_op = {"index_add_", index_add_inplace_overloads, 1};
 
@@ -384,7 +384,7 @@ PyObject* index_copy_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload index_copy_overloads[] = {
-    {"(Tensor self, int dim, Tensor index, Tensor source, *, Tensor? out=None)", index_copy_0},
+    {"(Tensor self, int dim, Tensor index, Tensor source, *, Tensor!? out=None)", index_copy_0},
 };
 constexpr OpEntry index_copy_op = {"index_copy", index_copy_overloads, 1};
 
@@ -400,7 +400,7 @@ PyObject* index_copy_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload index_copy_inplace_overloads[] = {
-    {"(Tensor self, int dim, Tensor index, Tensor source)", index_copy_inplace_0},
+    {"(Tensor! self, int dim, Tensor index, Tensor source)", index_copy_inplace_0},
 };
 constexpr OpEntry index_copy_inplace_op = {"index_copy_", index_copy_inplace_overloads, 1};
 
@@ -455,8 +455,8 @@ PyObject* index_fill_inplace_1(Arguments& a) {
   return result(made);
 }
 constexpr Overload index_fill_inplace_overloads[] = {
-    {"(Tensor self, int dim, Tensor index, Scalar value)", index_fill_inplace_0},
-    {"(Tensor self, int dim, Tensor index, Tensor value)", index_fill_inplace_1},
+    {"(Tensor! self, int dim, Tensor index, Scalar value)", index_fill_inplace_0},
+    {"(Tensor! self, int dim, Tensor index, Tensor value)", index_fill_inplace_1},
 };
 constexpr OpEntry index_fill_inplace_op = {"index_fill_", index_fill_inplace_overloads, 2};
 
@@ -480,7 +480,7 @@ PyObject* index_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload index_overloads[] = {
-    {"(Tensor self, Tensor?[] indices, *, Tensor? out=None)", index_0},
+    {"(Tensor self, Tensor?[] indices, *, Tensor!? out=None)", index_0},
 };
 constexpr OpEntry index_op = {"index", index_overloads, 1};
 
@@ -512,7 +512,7 @@ PyObject* index_put_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload index_put_inplace_overloads[] = {
-    {"(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False)", index_put_inplace_0},
+    {"(Tensor! self, Tensor?[] indices, Tensor values, bool accumulate=False)", index_put_inplace_0},
 };
 constexpr OpEntry index_put_inplace_op = {"index_put_", index_put_inplace_overloads, 1};
 
@@ -563,8 +563,8 @@ PyObject* masked_fill_inplace_1(Arguments& a) {
   return result(made);
 }
 constexpr Overload masked_fill_inplace_overloads[] = {
-    {"(Tensor self, Tensor mask, Scalar value)", masked_fill_inplace_0},
-    {"(Tensor self, Tensor mask, Tensor value)", masked_fill_inplace_1},
+    {"(Tensor! self, Tensor mask, Scalar value)", masked_fill_inplace_0},
+    {"(Tensor! self, Tensor mask, Tensor value)", masked_fill_inplace_1},
 };
 constexpr OpEntry masked_fill_inplace_op = {"masked_fill_", masked_fill_inplace_overloads, 2};
 
@@ -588,7 +588,7 @@ PyObject* masked_select_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload masked_select_overloads[] = {
-    {"(Tensor self, Tensor mask, *, Tensor? out=None)", masked_select_0},
+    {"(Tensor self, Tensor mask, *, Tensor!? out=None)", masked_select_0},
 };
 constexpr OpEntry masked_select_op = {"masked_select", masked_select_overloads, 1};
 
@@ -618,7 +618,7 @@ PyObject* masked_scatter_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload masked_scatter_inplace_overloads[] = {
-    {"(Tensor self, Tensor mask, Tensor source)", masked_scatter_inplace_0},
+    {"(Tensor! self, Tensor mask, Tensor source)", masked_scatter_inplace_0},
 };
 constexpr OpEntry masked_scatter_inplace_op = {"masked_scatter_", masked_scatter_inplace_overloads, 1};
 
@@ -640,7 +640,7 @@ PyObject* nonzero_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload nonzero_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", nonzero_0},
+    {"(Tensor self, *, Tensor!? out=None)", nonzero_0},
 };
 constexpr OpEntry nonzero_op = {"nonzero", nonzero_overloads, 1};
 
@@ -677,7 +677,7 @@ PyObject* take_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload take_overloads[] = {
-    {"(Tensor self, Tensor index, *, Tensor? out=None)", take_0},
+    {"(Tensor self, Tensor index, *, Tensor!? out=None)", take_0},
 };
 constexpr OpEntry take_op = {"take", take_overloads, 1};
 
@@ -709,7 +709,7 @@ PyObject* put_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload put_inplace_overloads[] = {
-    {"(Tensor self, Tensor index, Tensor source, bool accumulate=False)", put_inplace_0},
+    {"(Tensor! self, Tensor index, Tensor source, bool accumulate=False)", put_inplace_0},
 };
 constexpr OpEntry put_inplace_op = {"put_", put_inplace_overloads, 1};
 
@@ -735,7 +735,7 @@ PyObject* take_along_dim_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload take_along_dim_overloads[] = {
-    {"(Tensor self, Tensor indices, int? dim=None, *, Tensor? out=None)", take_along_dim_0},
+    {"(Tensor self, Tensor indices, int? dim=None, *, Tensor!? out=None)", take_along_dim_0},
 };
 constexpr OpEntry take_along_dim_op = {"take_along_dim", take_along_dim_overloads, 1};
 
@@ -757,69 +757,73 @@ constexpr Overload embedding_overloads[] = {
 constexpr OpEntry embedding_op = {"embedding", embedding_overloads, 1};
 
 const PyMethodDef kMethods[] = {
-    {"gather", python_function(op_method<gather_op>), METH_FASTCALL | METH_KEYWORDS, "gather(input, dim, index, *, sparse_grad=False, out=None)\n\nEntries picked along a dimension: at each place of `index` the entry of `self` at the same place,\nwith the index in that dimension."},
-    {"scatter", python_function(op_method<scatter_op>), METH_FASTCALL | METH_KEYWORDS, "scatter(input, dim, index, src, *, out=None)\nscatter(input, dim, index, value, *, out=None)\nscatter(input, dim, index, src, *, reduce, out=None)\nscatter(input, dim, index, value, *, reduce, out=None)\n\n`self` with the entries of `src`, or one value, written to the places that `index` names along a\ndimension. `reduce` is \"add\" or \"multiply\"."},
-    {"scatter_", python_function(op_method<scatter_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "scatter_(input, dim, index, src)\nscatter_(input, dim, index, value)\nscatter_(input, dim, index, src, *, reduce)\nscatter_(input, dim, index, value, *, reduce)\n\n`self` with the entries of `src`, or one value, written to the places that `index` names along a\ndimension. `reduce` is \"add\" or \"multiply\"."},
-    {"scatter_add", python_function(op_method<scatter_add_op>), METH_FASTCALL | METH_KEYWORDS, "scatter_add(input, dim, index, src, *, out=None)\n\n`self` with the entries of `src` added at the places that `index` names along a dimension."},
-    {"scatter_add_", python_function(op_method<scatter_add_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "scatter_add_(input, dim, index, src)\n\n`self` with the entries of `src` added at the places that `index` names along a dimension."},
-    {"scatter_reduce", python_function(op_method<scatter_reduce_op>), METH_FASTCALL | METH_KEYWORDS, "scatter_reduce(input, dim, index, src, reduce, *, include_self=True, out=None)\n\n`self` with the entries of `src` folded into the places that `index` names: \"sum\", \"prod\", \"mean\",\n\"amax\" or \"amin\". Without `include_self` the old entries of written places do not count."},
-    {"scatter_reduce_", python_function(op_method<scatter_reduce_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "scatter_reduce_(input, dim, index, src, reduce, *, include_self=True)\n\n`self` with the entries of `src` folded into the places that `index` names: \"sum\", \"prod\", \"mean\",\n\"amax\" or \"amin\". Without `include_self` the old entries of written places do not count."},
-    {"index_select", python_function(op_method<index_select_op>), METH_FASTCALL | METH_KEYWORDS, "index_select(input, dim, index, *, out=None)\n\nThe slices of a dimension at the given indices, in their order."},
-    {"index_add", python_function(op_method<index_add_op>), METH_FASTCALL | METH_KEYWORDS, "index_add(input, dim, index, source, *, alpha=1, out=None)\n\n`self` with alpha times the slices of `source` added to the slices that `index` names."},
-    {"index_add_", python_function(op_method<index_add_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "index_add_(input, dim, index, source, *, alpha=1)\n\n`self` with alpha times the slices of `source` added to the slices that `index` names."},
-    {"index_copy", python_function(op_method<index_copy_op>), METH_FASTCALL | METH_KEYWORDS, "index_copy(input, dim, index, source, *, out=None)\n\n`self` with the slices that `index` names replaced by those of `source`."},
-    {"index_copy_", python_function(op_method<index_copy_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "index_copy_(input, dim, index, source)\n\n`self` with the slices that `index` names replaced by those of `source`."},
-    {"index_fill", python_function(op_method<index_fill_op>), METH_FASTCALL | METH_KEYWORDS, "index_fill(input, dim, index, value)\nindex_fill(input, dim, index, value)\n\n`self` with one value in the slices that `index` names."},
-    {"index_fill_", python_function(op_method<index_fill_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "index_fill_(input, dim, index, value)\nindex_fill_(input, dim, index, value)\n\n`self` with one value in the slices that `index` names."},
-    {"masked_fill", python_function(op_method<masked_fill_op>), METH_FASTCALL | METH_KEYWORDS, "masked_fill(input, mask, value)\nmasked_fill(input, mask, value)\n\n`value` where the mask is true, else `self`."},
-    {"masked_fill_", python_function(op_method<masked_fill_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "masked_fill_(input, mask, value)\nmasked_fill_(input, mask, value)\n\n`value` where the mask is true, else `self`."},
-    {"masked_select", python_function(op_method<masked_select_op>), METH_FASTCALL | METH_KEYWORDS, "masked_select(input, mask, *, out=None)\n\nThe entries where the mask is true, as a vector."},
-    {"masked_scatter", python_function(op_method<masked_scatter_op>), METH_FASTCALL | METH_KEYWORDS, "masked_scatter(input, mask, source)\n\n`self` with the entries where the mask is true replaced by those of `source`, taken in order."},
-    {"masked_scatter_", python_function(op_method<masked_scatter_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "masked_scatter_(input, mask, source)\n\n`self` with the entries where the mask is true replaced by those of `source`, taken in order."},
-    {"nonzero", python_function(op_method<nonzero_op>), METH_FASTCALL | METH_KEYWORDS, "nonzero(input, *, out=None)\n\nThe indices of the nonzero entries, one row each."},
-    {"argwhere", python_function(op_method<argwhere_op>), METH_FASTCALL | METH_KEYWORDS, "argwhere(input)\n\nThe indices of the nonzero entries, one row each."},
-    {"take", python_function(op_method<take_op>), METH_FASTCALL | METH_KEYWORDS, "take(input, index, *, out=None)\n\nEntries of the flattened tensor at the given indices, in the shape of the index."},
-    {"put", python_function(op_method<put_op>), METH_FASTCALL | METH_KEYWORDS, "put(input, index, source, accumulate=False)\n\n`self` with the entries of `source` written, or added when `accumulate`, at indices into the\nflattened tensor."},
-    {"put_", python_function(op_method<put_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "put_(input, index, source, accumulate=False)\n\n`self` with the entries of `source` written, or added when `accumulate`, at indices into the\nflattened tensor."},
-    {"take_along_dim", python_function(op_method<take_along_dim_op>), METH_FASTCALL | METH_KEYWORDS, "take_along_dim(input, indices, dim=None, *, out=None)\n\nEntries picked along a dimension as by `gather`, with the other dimensions broadcast; without a\ndimension from the flattened tensor."},
+    {"gather", python_function(op_method<gather_op>), METH_FASTCALL | METH_KEYWORDS, "gather($self, dim, index, *, sparse_grad=False)\n--\n\nEntries picked along a dimension: at each place of `index` the entry of `self` at the same place,\nwith the index in that dimension."},
+    {"scatter", python_function(op_method<scatter_op>), METH_FASTCALL | METH_KEYWORDS, "scatter(dim, index, src)\nscatter(dim, index, value)\nscatter(dim, index, src, *, reduce)\nscatter(dim, index, value, *, reduce)\n\n`self` with the entries of `src`, or one value, written to the places that `index` names along a\ndimension. `reduce` is \"add\" or \"multiply\"."},
+    {"scatter_", python_function(op_method<scatter_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "scatter_(dim, index, src)\nscatter_(dim, index, value)\nscatter_(dim, index, src, *, reduce)\nscatter_(dim, index, value, *, reduce)\n\n`self` with the entries of `src`, or one value, written to the places that `index` names along a\ndimension. `reduce` is \"add\" or \"multiply\"."},
+    {"scatter_add", python_function(op_method<scatter_add_op>), METH_FASTCALL | METH_KEYWORDS, "scatter_add($self, dim, index, src)\n--\n\n`self` with the entries of `src` added at the places that `index` names along a dimension."},
+    {"scatter_add_", python_function(op_method<scatter_add_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "scatter_add_($self, dim, index, src)\n--\n\n`self` with the entries of `src` added at the places that `index` names along a dimension."},
+    {"scatter_reduce", python_function(op_method<scatter_reduce_op>), METH_FASTCALL | METH_KEYWORDS, "scatter_reduce($self, dim, index, src, reduce, *, include_self=True)\n--\n\n`self` with the entries of `src` folded into the places that `index` names: \"sum\", \"prod\", \"mean\",\n\"amax\" or \"amin\". Without `include_self` the old entries of written places do not count."},
+    {"scatter_reduce_", python_function(op_method<scatter_reduce_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "scatter_reduce_($self, dim, index, src, reduce, *, include_self=True)\n--\n\n`self` with the entries of `src` folded into the places that `index` names: \"sum\", \"prod\", \"mean\",\n\"amax\" or \"amin\". Without `include_self` the old entries of written places do not count."},
+    {"index_select", python_function(op_method<index_select_op>), METH_FASTCALL | METH_KEYWORDS, "index_select($self, dim, index)\n--\n\nThe slices of a dimension at the given indices, in their order."},
+    {"index_add", python_function(op_method<index_add_op>), METH_FASTCALL | METH_KEYWORDS, "index_add($self, dim, index, source, *, alpha=1)\n--\n\n`self` with alpha times the slices of `source` added to the slices that `index` names."},
+    {"index_add_", python_function(op_method<index_add_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "index_add_($self, dim, index, source, *, alpha=1)\n--\n\n`self` with alpha times the slices of `source` added to the slices that `index` names."},
+    {"index_copy", python_function(op_method<index_copy_op>), METH_FASTCALL | METH_KEYWORDS, "index_copy($self, dim, index, source)\n--\n\n`self` with the slices that `index` names replaced by those of `source`."},
+    {"index_copy_", python_function(op_method<index_copy_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "index_copy_($self, dim, index, source)\n--\n\n`self` with the slices that `index` names replaced by those of `source`."},
+    {"index_fill", python_function(op_method<index_fill_op>), METH_FASTCALL | METH_KEYWORDS, "index_fill(dim, index, value)\n\n`self` with one value in the slices that `index` names."},
+    {"index_fill_", python_function(op_method<index_fill_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "index_fill_(dim, index, value)\n\n`self` with one value in the slices that `index` names."},
+    {"masked_fill", python_function(op_method<masked_fill_op>), METH_FASTCALL | METH_KEYWORDS, "masked_fill(mask, value)\n\n`value` where the mask is true, else `self`."},
+    {"masked_fill_", python_function(op_method<masked_fill_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "masked_fill_(mask, value)\n\n`value` where the mask is true, else `self`."},
+    {"masked_select", python_function(op_method<masked_select_op>), METH_FASTCALL | METH_KEYWORDS, "masked_select($self, mask)\n--\n\nThe entries where the mask is true, as a vector."},
+    {"masked_scatter", python_function(op_method<masked_scatter_op>), METH_FASTCALL | METH_KEYWORDS, "masked_scatter($self, mask, source)\n--\n\n`self` with the entries where the mask is true replaced by those of `source`, taken in order."},
+    {"masked_scatter_", python_function(op_method<masked_scatter_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "masked_scatter_($self, mask, source)\n--\n\n`self` with the entries where the mask is true replaced by those of `source`, taken in order."},
+    {"nonzero", python_function(op_method<nonzero_op>), METH_FASTCALL | METH_KEYWORDS, "nonzero($self)\n--\n\nThe indices of the nonzero entries, one row each."},
+    {"argwhere", python_function(op_method<argwhere_op>), METH_FASTCALL | METH_KEYWORDS, "argwhere($self)\n--\n\nThe indices of the nonzero entries, one row each."},
+    {"take", python_function(op_method<take_op>), METH_FASTCALL | METH_KEYWORDS, "take($self, index)\n--\n\nEntries of the flattened tensor at the given indices, in the shape of the index."},
+    {"put", python_function(op_method<put_op>), METH_FASTCALL | METH_KEYWORDS, "put($self, index, source, accumulate=False)\n--\n\n`self` with the entries of `source` written, or added when `accumulate`, at indices into the\nflattened tensor."},
+    {"put_", python_function(op_method<put_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "put_($self, index, source, accumulate=False)\n--\n\n`self` with the entries of `source` written, or added when `accumulate`, at indices into the\nflattened tensor."},
+    {"take_along_dim", python_function(op_method<take_along_dim_op>), METH_FASTCALL | METH_KEYWORDS, "take_along_dim($self, indices, dim=None)\n--\n\nEntries picked along a dimension as by `gather`, with the other dimensions broadcast; without a\ndimension from the flattened tensor."},
     {nullptr, nullptr, 0, nullptr},
 };
 const PyMethodDef kFunctions[] = {
-    {"gather", python_function(op_function<gather_op>), METH_FASTCALL | METH_KEYWORDS, "gather(input, dim, index, *, sparse_grad=False, out=None)\n\nEntries picked along a dimension: at each place of `index` the entry of `self` at the same place,\nwith the index in that dimension."},
+    {"gather", python_function(op_function<gather_op>), METH_FASTCALL | METH_KEYWORDS, "gather($module, input, dim, index, *, sparse_grad=False, out=None)\n--\n\nEntries picked along a dimension: at each place of `index` the entry of `self` at the same place,\nwith the index in that dimension."},
     {"scatter", python_function(op_function<scatter_op>), METH_FASTCALL | METH_KEYWORDS, "scatter(input, dim, index, src, *, out=None)\nscatter(input, dim, index, value, *, out=None)\nscatter(input, dim, index, src, *, reduce, out=None)\nscatter(input, dim, index, value, *, reduce, out=None)\n\n`self` with the entries of `src`, or one value, written to the places that `index` names along a\ndimension. `reduce` is \"add\" or \"multiply\"."},
     {"scatter_", python_function(op_function<scatter_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "scatter_(input, dim, index, src)\nscatter_(input, dim, index, value)\nscatter_(input, dim, index, src, *, reduce)\nscatter_(input, dim, index, value, *, reduce)\n\n`self` with the entries of `src`, or one value, written to the places that `index` names along a\ndimension. `reduce` is \"add\" or \"multiply\"."},
-    {"scatter_add", python_function(op_function<scatter_add_op>), METH_FASTCALL | METH_KEYWORDS, "scatter_add(input, dim, index, src, *, out=None)\n\n`self` with the entries of `src` added at the places that `index` names along a dimension."},
-    {"scatter_add_", python_function(op_function<scatter_add_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "scatter_add_(input, dim, index, src)\n\n`self` with the entries of `src` added at the places that `index` names along a dimension."},
-    {"scatter_reduce", python_function(op_function<scatter_reduce_op>), METH_FASTCALL | METH_KEYWORDS, "scatter_reduce(input, dim, index, src, reduce, *, include_self=True, out=None)\n\n`self` with the entries of `src` folded into the places that `index` names: \"sum\", \"prod\", \"mean\",\n\"amax\" or \"amin\". Without `include_self` the old entries of written places do not count."},
-    {"scatter_reduce_", python_function(op_function<scatter_reduce_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "scatter_reduce_(input, dim, index, src, reduce, *, include_self=True)\n\n`self` with the entries of `src` folded into the places that `index` names: \"sum\", \"prod\", \"mean\",\n\"amax\" or \"amin\". Without `include_self` the old entries of written places do not count."},
-    {"index_select", python_function(op_function<index_select_op>), METH_FASTCALL | METH_KEYWORDS, "index_select(input, dim, index, *, out=None)\n\nThe slices of a dimension at the given indices, in their order."},
-    {"index_add", python_function(op_function<index_add_op>), METH_FASTCALL | METH_KEYWORDS, "index_add(input, dim, index, source, *, alpha=1, out=None)\n\n`self` with alpha times the slices of `source` added to the slices that `index` names."},
-    {"index_add_", python_function(op_function<index_add_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "index_add_(input, dim, index, source, *, alpha=1)\n\n`self` with alpha times the slices of `source` added to the slices that `index` names."},
-    {"index_copy", python_function(op_function<index_copy_op>), METH_FASTCALL | METH_KEYWORDS, "index_copy(input, dim, index, source, *, out=None)\n\n`self` with the slices that `index` names replaced by those of `source`."},
-    {"index_copy_", python_function(op_function<index_copy_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "index_copy_(input, dim, index, source)\n\n`self` with the slices that `index` names replaced by those of `source`."},
-    {"index_fill", python_function(op_function<index_fill_op>), METH_FASTCALL | METH_KEYWORDS, "index_fill(input, dim, index, value)\nindex_fill(input, dim, index, value)\n\n`self` with one value in the slices that `index` names."},
-    {"index_fill_", python_function(op_function<index_fill_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "index_fill_(input, dim, index, value)\nindex_fill_(input, dim, index, value)\n\n`self` with one value in the slices that `index` names."},
-    {"index", python_function(op_function<index_op>), METH_FASTCALL | METH_KEYWORDS, "index(input, indices, *, out=None)\n\nEntries at index tensors, one per dimension, broadcast against each other; an absent one takes the\nwhole dimension. Bool tensors stand for the indices of their true entries."},
-    {"index_put", python_function(op_function<index_put_op>), METH_FASTCALL | METH_KEYWORDS, "index_put(input, indices, values, accumulate=False)\n\n`self` with `values` written, or added when `accumulate`, to the entries that `index` would read."},
-    {"index_put_", python_function(op_function<index_put_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "index_put_(input, indices, values, accumulate=False)\n\n`self` with `values` written, or added when `accumulate`, to the entries that `index` would read."},
-    {"masked_fill", python_function(op_function<masked_fill_op>), METH_FASTCALL | METH_KEYWORDS, "masked_fill(input, mask, value)\nmasked_fill(input, mask, value)\n\n`value` where the mask is true, else `self`."},
-    {"masked_fill_", python_function(op_function<masked_fill_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "masked_fill_(input, mask, value)\nmasked_fill_(input, mask, value)\n\n`value` where the mask is true, else `self`."},
-    {"masked_select", python_function(op_function<masked_select_op>), METH_FASTCALL | METH_KEYWORDS, "masked_select(input, mask, *, out=None)\n\nThe entries where the mask is true, as a vector."},
-    {"masked_scatter", python_function(op_function<masked_scatter_op>), METH_FASTCALL | METH_KEYWORDS, "masked_scatter(input, mask, source)\n\n`self` with the entries where the mask is true replaced by those of `source`, taken in order."},
-    {"masked_scatter_", python_function(op_function<masked_scatter_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "masked_scatter_(input, mask, source)\n\n`self` with the entries where the mask is true replaced by those of `source`, taken in order."},
-    {"nonzero", python_function(op_function<nonzero_op>), METH_FASTCALL | METH_KEYWORDS, "nonzero(input, *, out=None)\n\nThe indices of the nonzero entries, one row each."},
-    {"argwhere", python_function(op_function<argwhere_op>), METH_FASTCALL | METH_KEYWORDS, "argwhere(input)\n\nThe indices of the nonzero entries, one row each."},
-    {"take", python_function(op_function<take_op>), METH_FASTCALL | METH_KEYWORDS, "take(input, index, *, out=None)\n\nEntries of the flattened tensor at the given indices, in the shape of the index."},
-    {"put", python_function(op_function<put_op>), METH_FASTCALL | METH_KEYWORDS, "put(input, index, source, accumulate=False)\n\n`self` with the entries of `source` written, or added when `accumulate`, at indices into the\nflattened tensor."},
-    {"put_", python_function(op_function<put_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "put_(input, index, source, accumulate=False)\n\n`self` with the entries of `source` written, or added when `accumulate`, at indices into the\nflattened tensor."},
-    {"take_along_dim", python_function(op_function<take_along_dim_op>), METH_FASTCALL | METH_KEYWORDS, "take_along_dim(input, indices, dim=None, *, out=None)\n\nEntries picked along a dimension as by `gather`, with the other dimensions broadcast; without a\ndimension from the flattened tensor."},
-    {"embedding", python_function(op_function<embedding_op>), METH_FASTCALL | METH_KEYWORDS, "embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False)\n\nRows of a table at the given indices. The other arguments concern gradients only."},
+    {"scatter_add", python_function(op_function<scatter_add_op>), METH_FASTCALL | METH_KEYWORDS, "scatter_add($module, input, dim, index, src, *, out=None)\n--\n\n`self` with the entries of `src` added at the places that `index` names along a dimension."},
+    {"scatter_add_", python_function(op_function<scatter_add_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "scatter_add_($module, input, dim, index, src)\n--\n\n`self` with the entries of `src` added at the places that `index` names along a dimension."},
+    {"scatter_reduce", python_function(op_function<scatter_reduce_op>), METH_FASTCALL | METH_KEYWORDS, "scatter_reduce($module, input, dim, index, src, reduce, *, include_self=True, out=None)\n--\n\n`self` with the entries of `src` folded into the places that `index` names: \"sum\", \"prod\", \"mean\",\n\"amax\" or \"amin\". Without `include_self` the old entries of written places do not count."},
+    {"scatter_reduce_", python_function(op_function<scatter_reduce_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "scatter_reduce_($module, input, dim, index, src, reduce, *, include_self=True)\n--\n\n`self` with the entries of `src` folded into the places that `index` names: \"sum\", \"prod\", \"mean\",\n\"amax\" or \"amin\". Without `include_self` the old entries of written places do not count."},
+    {"index_select", python_function(op_function<index_select_op>), METH_FASTCALL | METH_KEYWORDS, "index_select($module, input, dim, index, *, out=None)\n--\n\nThe slices of a dimension at the given indices, in their order."},
+    {"index_add", python_function(op_function<index_add_op>), METH_FASTCALL | METH_KEYWORDS, "index_add($module, input, dim, index, source, *, alpha=1, out=None)\n--\n\n`self` with alpha times the slices of `source` added to the slices that `index` names."},
+    {"index_add_", python_function(op_function<index_add_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "index_add_($module, input, dim, index, source, *, alpha=1)\n--\n\n`self` with alpha times the slices of `source` added to the slices that `index` names."},
+    {"index_copy", python_function(op_function<index_copy_op>), METH_FASTCALL | METH_KEYWORDS, "index_copy($module, input, dim, index, source, *, out=None)\n--\n\n`self` with the slices that `index` names replaced by those of `source`."},
+    {"index_copy_", python_function(op_function<index_copy_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "index_copy_($module, input, dim, index, source)\n--\n\n`self` with the slices that `index` names replaced by those of `source`."},
+    {"index_fill", python_function(op_function<index_fill_op>), METH_FASTCALL | METH_KEYWORDS, "index_fill(input, dim, index, value)\n\n`self` with one value in the slices that `index` names."},
+    {"index_fill_", python_function(op_function<index_fill_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "index_fill_(input, dim, index, value)\n\n`self` with one value in the slices that `index` names."},
+    {"index", python_function(op_function<index_op>), METH_FASTCALL | METH_KEYWORDS, "index($module, input, indices, *, out=None)\n--\n\nEntries at index tensors, one per dimension, broadcast against each other; an absent one takes the\nwhole dimension. Bool tensors stand for the indices of their true entries."},
+    {"index_put", python_function(op_function<index_put_op>), METH_FASTCALL | METH_KEYWORDS, "index_put($module, input, indices, values, accumulate=False)\n--\n\n`self` with `values` written, or added when `accumulate`, to the entries that `index` would read."},
+    {"index_put_", python_function(op_function<index_put_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "index_put_($module, input, indices, values, accumulate=False)\n--\n\n`self` with `values` written, or added when `accumulate`, to the entries that `index` would read."},
+    {"masked_fill", python_function(op_function<masked_fill_op>), METH_FASTCALL | METH_KEYWORDS, "masked_fill(input, mask, value)\n\n`value` where the mask is true, else `self`."},
+    {"masked_fill_", python_function(op_function<masked_fill_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "masked_fill_(input, mask, value)\n\n`value` where the mask is true, else `self`."},
+    {"masked_select", python_function(op_function<masked_select_op>), METH_FASTCALL | METH_KEYWORDS, "masked_select($module, input, mask, *, out=None)\n--\n\nThe entries where the mask is true, as a vector."},
+    {"masked_scatter", python_function(op_function<masked_scatter_op>), METH_FASTCALL | METH_KEYWORDS, "masked_scatter($module, input, mask, source)\n--\n\n`self` with the entries where the mask is true replaced by those of `source`, taken in order."},
+    {"masked_scatter_", python_function(op_function<masked_scatter_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "masked_scatter_($module, input, mask, source)\n--\n\n`self` with the entries where the mask is true replaced by those of `source`, taken in order."},
+    {"nonzero", python_function(op_function<nonzero_op>), METH_FASTCALL | METH_KEYWORDS, "nonzero($module, input, *, out=None)\n--\n\nThe indices of the nonzero entries, one row each."},
+    {"argwhere", python_function(op_function<argwhere_op>), METH_FASTCALL | METH_KEYWORDS, "argwhere($module, input)\n--\n\nThe indices of the nonzero entries, one row each."},
+    {"take", python_function(op_function<take_op>), METH_FASTCALL | METH_KEYWORDS, "take($module, input, index, *, out=None)\n--\n\nEntries of the flattened tensor at the given indices, in the shape of the index."},
+    {"put", python_function(op_function<put_op>), METH_FASTCALL | METH_KEYWORDS, "put($module, input, index, source, accumulate=False)\n--\n\n`self` with the entries of `source` written, or added when `accumulate`, at indices into the\nflattened tensor."},
+    {"put_", python_function(op_function<put_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "put_($module, input, index, source, accumulate=False)\n--\n\n`self` with the entries of `source` written, or added when `accumulate`, at indices into the\nflattened tensor."},
+    {"take_along_dim", python_function(op_function<take_along_dim_op>), METH_FASTCALL | METH_KEYWORDS, "take_along_dim($module, input, indices, dim=None, *, out=None)\n--\n\nEntries picked along a dimension as by `gather`, with the other dimensions broadcast; without a\ndimension from the flattened tensor."},
+    {"embedding", python_function(op_function<embedding_op>), METH_FASTCALL | METH_KEYWORDS, "embedding($module, weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False)\n--\n\nRows of a table at the given indices. The other arguments concern gradients only."},
     {nullptr, nullptr, 0, nullptr},
+};
+NamedResult* const kNamed[] = {
+    nullptr,
 };
 
 }  // namespace
 
 const PyMethodDef* index_methods() { return kMethods; }
 const PyMethodDef* index_functions() { return kFunctions; }
+NamedResult* const* index_named() { return kNamed; }
 
 }  // namespace facula::python

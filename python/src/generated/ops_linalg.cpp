@@ -27,7 +27,7 @@ PyObject* matmul_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload matmul_overloads[] = {
-    {"(Tensor self, Tensor other, *, Tensor? out=None)", matmul_0},
+    {"(Tensor self, Tensor other, *, Tensor!? out=None)", matmul_0},
 };
 constexpr OpEntry matmul_op = {"matmul", matmul_overloads, 1};
 
@@ -51,7 +51,7 @@ PyObject* mm_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload mm_overloads[] = {
-    {"(Tensor self, Tensor mat2, *, Tensor? out=None)", mm_0},
+    {"(Tensor self, Tensor mat2, *, Tensor!? out=None)", mm_0},
 };
 constexpr OpEntry mm_op = {"mm", mm_overloads, 1};
 
@@ -75,7 +75,7 @@ PyObject* bmm_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload bmm_overloads[] = {
-    {"(Tensor self, Tensor mat2, *, Tensor? out=None)", bmm_0},
+    {"(Tensor self, Tensor mat2, *, Tensor!? out=None)", bmm_0},
 };
 constexpr OpEntry bmm_op = {"bmm", bmm_overloads, 1};
 
@@ -105,7 +105,7 @@ PyObject* addmm_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload addmm_overloads[] = {
-    {"(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1, Tensor? out=None)", addmm_0},
+    {"(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1, Tensor!? out=None)", addmm_0},
 };
 constexpr OpEntry addmm_op = {"addmm", addmm_overloads, 1};
 
@@ -122,7 +122,7 @@ PyObject* addmm_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload addmm_inplace_overloads[] = {
-    {"(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1)", addmm_inplace_0},
+    {"(Tensor! self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1)", addmm_inplace_0},
 };
 constexpr OpEntry addmm_inplace_op = {"addmm_", addmm_inplace_overloads, 1};
 
@@ -152,7 +152,7 @@ PyObject* baddbmm_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload baddbmm_overloads[] = {
-    {"(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1, Tensor? out=None)", baddbmm_0},
+    {"(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1, Tensor!? out=None)", baddbmm_0},
 };
 constexpr OpEntry baddbmm_op = {"baddbmm", baddbmm_overloads, 1};
 
@@ -169,7 +169,7 @@ PyObject* baddbmm_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload baddbmm_inplace_overloads[] = {
-    {"(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1)", baddbmm_inplace_0},
+    {"(Tensor! self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1)", baddbmm_inplace_0},
 };
 constexpr OpEntry baddbmm_inplace_op = {"baddbmm_", baddbmm_inplace_overloads, 1};
 
@@ -193,7 +193,7 @@ PyObject* mv_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload mv_overloads[] = {
-    {"(Tensor self, Tensor vec, *, Tensor? out=None)", mv_0},
+    {"(Tensor self, Tensor vec, *, Tensor!? out=None)", mv_0},
 };
 constexpr OpEntry mv_op = {"mv", mv_overloads, 1};
 
@@ -223,7 +223,7 @@ PyObject* addmv_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload addmv_overloads[] = {
-    {"(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1, Tensor? out=None)", addmv_0},
+    {"(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1, Tensor!? out=None)", addmv_0},
 };
 constexpr OpEntry addmv_op = {"addmv", addmv_overloads, 1};
 
@@ -240,7 +240,7 @@ PyObject* addmv_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload addmv_inplace_overloads[] = {
-    {"(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1)", addmv_inplace_0},
+    {"(Tensor! self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1)", addmv_inplace_0},
 };
 constexpr OpEntry addmv_inplace_op = {"addmv_", addmv_inplace_overloads, 1};
 
@@ -264,7 +264,7 @@ PyObject* dot_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload dot_overloads[] = {
-    {"(Tensor self, Tensor tensor, *, Tensor? out=None)", dot_0},
+    {"(Tensor self, Tensor tensor, *, Tensor!? out=None)", dot_0},
 };
 constexpr OpEntry dot_op = {"dot", dot_overloads, 1};
 
@@ -288,7 +288,7 @@ PyObject* vdot_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload vdot_overloads[] = {
-    {"(Tensor self, Tensor other, *, Tensor? out=None)", vdot_0},
+    {"(Tensor self, Tensor other, *, Tensor!? out=None)", vdot_0},
 };
 constexpr OpEntry vdot_op = {"vdot", vdot_overloads, 1};
 
@@ -312,7 +312,7 @@ PyObject* inner_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload inner_overloads[] = {
-    {"(Tensor self, Tensor other, *, Tensor? out=None)", inner_0},
+    {"(Tensor self, Tensor other, *, Tensor!? out=None)", inner_0},
 };
 constexpr OpEntry inner_op = {"inner", inner_overloads, 1};
 
@@ -336,7 +336,7 @@ PyObject* outer_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload outer_overloads[] = {
-    {"(Tensor self, Tensor vec2, *, Tensor? out=None)", outer_0},
+    {"(Tensor self, Tensor vec2, *, Tensor!? out=None)", outer_0},
 };
 constexpr OpEntry outer_op = {"outer", outer_overloads, 1};
 
@@ -379,7 +379,7 @@ PyObject* tensordot_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload tensordot_overloads[] = {
-    {"(Tensor self, Tensor other, int[] dims_self, int[] dims_other, *, Tensor? out=None)", tensordot_0},
+    {"(Tensor self, Tensor other, int[] dims_self, int[] dims_other, *, Tensor!? out=None)", tensordot_0},
 };
 constexpr OpEntry tensordot_op = {"tensordot", tensordot_overloads, 1};
 
@@ -403,7 +403,7 @@ PyObject* kron_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload kron_overloads[] = {
-    {"(Tensor self, Tensor other, *, Tensor? out=None)", kron_0},
+    {"(Tensor self, Tensor other, *, Tensor!? out=None)", kron_0},
 };
 constexpr OpEntry kron_op = {"kron", kron_overloads, 1};
 
@@ -429,7 +429,7 @@ PyObject* linear_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload linear_overloads[] = {
-    {"(Tensor input, Tensor weight, Tensor? bias=None, *, Tensor? out=None)", linear_0},
+    {"(Tensor input, Tensor weight, Tensor? bias=None, *, Tensor!? out=None)", linear_0},
 };
 constexpr OpEntry linear_op = {"linear", linear_overloads, 1};
 
@@ -455,7 +455,7 @@ PyObject* cross_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload cross_overloads[] = {
-    {"(Tensor self, Tensor other, int? dim=None, *, Tensor? out=None)", cross_0},
+    {"(Tensor self, Tensor other, int? dim=None, *, Tensor!? out=None)", cross_0},
 };
 constexpr OpEntry cross_op = {"cross", cross_overloads, 1};
 
@@ -479,58 +479,62 @@ PyObject* _int_mm_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload _int_mm_overloads[] = {
-    {"(Tensor self, Tensor mat2, *, Tensor? out=None)", _int_mm_0},
+    {"(Tensor self, Tensor mat2, *, Tensor!? out=None)", _int_mm_0},
 };
 constexpr OpEntry _int_mm_op = {"_int_mm", _int_mm_overloads, 1};
 
 const PyMethodDef kMethods[] = {
-    {"matmul", python_function(op_method<matmul_op>), METH_FASTCALL | METH_KEYWORDS, "matmul(input, other, *, out=None)\n\nThe product over the last dimension of self and the last but one of other; vectors count as a row or\na column, further dimensions are broadcast."},
-    {"mm", python_function(op_method<mm_op>), METH_FASTCALL | METH_KEYWORDS, "mm(input, mat2, *, out=None)\n\nThe product of two matrices."},
-    {"bmm", python_function(op_method<bmm_op>), METH_FASTCALL | METH_KEYWORDS, "bmm(input, mat2, *, out=None)\n\nThe products of two stacks of matrices, pair by pair."},
-    {"addmm", python_function(op_method<addmm_op>), METH_FASTCALL | METH_KEYWORDS, "addmm(input, mat1, mat2, *, beta=1, alpha=1, out=None)\n\nbeta self + alpha mat1 mat2. With beta 0 the entries of self do not count, not even NaN."},
-    {"addmm_", python_function(op_method<addmm_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "addmm_(input, mat1, mat2, *, beta=1, alpha=1)\n\nbeta self + alpha mat1 mat2. With beta 0 the entries of self do not count, not even NaN."},
-    {"baddbmm", python_function(op_method<baddbmm_op>), METH_FASTCALL | METH_KEYWORDS, "baddbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None)\n\nbeta self + alpha batch1 batch2 for stacks of matrices."},
-    {"baddbmm_", python_function(op_method<baddbmm_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "baddbmm_(input, batch1, batch2, *, beta=1, alpha=1)\n\nbeta self + alpha batch1 batch2 for stacks of matrices."},
-    {"mv", python_function(op_method<mv_op>), METH_FASTCALL | METH_KEYWORDS, "mv(input, vec, *, out=None)\n\nThe product of a matrix and a vector."},
-    {"addmv", python_function(op_method<addmv_op>), METH_FASTCALL | METH_KEYWORDS, "addmv(input, mat, vec, *, beta=1, alpha=1, out=None)\n\nbeta self + alpha mat vec."},
-    {"addmv_", python_function(op_method<addmv_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "addmv_(input, mat, vec, *, beta=1, alpha=1)\n\nbeta self + alpha mat vec."},
-    {"dot", python_function(op_method<dot_op>), METH_FASTCALL | METH_KEYWORDS, "dot(input, tensor, *, out=None)\n\nThe sum of the products of the entries of two vectors."},
-    {"vdot", python_function(op_method<vdot_op>), METH_FASTCALL | METH_KEYWORDS, "vdot(input, other, *, out=None)\n\nThe dot product with the first vector conjugated."},
-    {"inner", python_function(op_method<inner_op>), METH_FASTCALL | METH_KEYWORDS, "inner(input, other, *, out=None)\n\nDot products of the last dimensions of both tensors, in every combination of the others."},
-    {"outer", python_function(op_method<outer_op>), METH_FASTCALL | METH_KEYWORDS, "outer(input, vec2, *, out=None)\n\nThe matrix of all products of an entry of self and an entry of vec2."},
-    {"ger", python_function(op_method<outer_op>), METH_FASTCALL | METH_KEYWORDS, "outer(input, vec2, *, out=None)\n\nThe matrix of all products of an entry of self and an entry of vec2."},
-    {"kron", python_function(op_method<kron_op>), METH_FASTCALL | METH_KEYWORDS, "kron(input, other, *, out=None)\n\nThe Kronecker product: every entry of self times the whole of other."},
-    {"cross", python_function(op_method<cross_op>), METH_FASTCALL | METH_KEYWORDS, "cross(input, other, dim=None, *, out=None)\n\nThe vector product of vectors of three entries along a dimension; without one, the first of size 3."},
+    {"matmul", python_function(op_method<matmul_op>), METH_FASTCALL | METH_KEYWORDS, "matmul($self, other)\n--\n\nThe product over the last dimension of self and the last but one of other; vectors count as a row or\na column, further dimensions are broadcast."},
+    {"mm", python_function(op_method<mm_op>), METH_FASTCALL | METH_KEYWORDS, "mm($self, mat2)\n--\n\nThe product of two matrices."},
+    {"bmm", python_function(op_method<bmm_op>), METH_FASTCALL | METH_KEYWORDS, "bmm($self, mat2)\n--\n\nThe products of two stacks of matrices, pair by pair."},
+    {"addmm", python_function(op_method<addmm_op>), METH_FASTCALL | METH_KEYWORDS, "addmm($self, mat1, mat2, *, beta=1, alpha=1)\n--\n\nbeta self + alpha mat1 mat2. With beta 0 the entries of self do not count, not even NaN."},
+    {"addmm_", python_function(op_method<addmm_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "addmm_($self, mat1, mat2, *, beta=1, alpha=1)\n--\n\nbeta self + alpha mat1 mat2. With beta 0 the entries of self do not count, not even NaN."},
+    {"baddbmm", python_function(op_method<baddbmm_op>), METH_FASTCALL | METH_KEYWORDS, "baddbmm($self, batch1, batch2, *, beta=1, alpha=1)\n--\n\nbeta self + alpha batch1 batch2 for stacks of matrices."},
+    {"baddbmm_", python_function(op_method<baddbmm_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "baddbmm_($self, batch1, batch2, *, beta=1, alpha=1)\n--\n\nbeta self + alpha batch1 batch2 for stacks of matrices."},
+    {"mv", python_function(op_method<mv_op>), METH_FASTCALL | METH_KEYWORDS, "mv($self, vec)\n--\n\nThe product of a matrix and a vector."},
+    {"addmv", python_function(op_method<addmv_op>), METH_FASTCALL | METH_KEYWORDS, "addmv($self, mat, vec, *, beta=1, alpha=1)\n--\n\nbeta self + alpha mat vec."},
+    {"addmv_", python_function(op_method<addmv_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "addmv_($self, mat, vec, *, beta=1, alpha=1)\n--\n\nbeta self + alpha mat vec."},
+    {"dot", python_function(op_method<dot_op>), METH_FASTCALL | METH_KEYWORDS, "dot($self, tensor)\n--\n\nThe sum of the products of the entries of two vectors."},
+    {"vdot", python_function(op_method<vdot_op>), METH_FASTCALL | METH_KEYWORDS, "vdot($self, other)\n--\n\nThe dot product with the first vector conjugated."},
+    {"inner", python_function(op_method<inner_op>), METH_FASTCALL | METH_KEYWORDS, "inner($self, other)\n--\n\nDot products of the last dimensions of both tensors, in every combination of the others."},
+    {"outer", python_function(op_method<outer_op>), METH_FASTCALL | METH_KEYWORDS, "outer($self, vec2)\n--\n\nThe matrix of all products of an entry of self and an entry of vec2."},
+    {"ger", python_function(op_method<outer_op>), METH_FASTCALL | METH_KEYWORDS, "ger($self, vec2)\n--\n\nThe matrix of all products of an entry of self and an entry of vec2."},
+    {"kron", python_function(op_method<kron_op>), METH_FASTCALL | METH_KEYWORDS, "kron($self, other)\n--\n\nThe Kronecker product: every entry of self times the whole of other."},
+    {"cross", python_function(op_method<cross_op>), METH_FASTCALL | METH_KEYWORDS, "cross($self, other, dim=None)\n--\n\nThe vector product of vectors of three entries along a dimension; without one, the first of size 3."},
     {nullptr, nullptr, 0, nullptr},
 };
 const PyMethodDef kFunctions[] = {
-    {"matmul", python_function(op_function<matmul_op>), METH_FASTCALL | METH_KEYWORDS, "matmul(input, other, *, out=None)\n\nThe product over the last dimension of self and the last but one of other; vectors count as a row or\na column, further dimensions are broadcast."},
-    {"mm", python_function(op_function<mm_op>), METH_FASTCALL | METH_KEYWORDS, "mm(input, mat2, *, out=None)\n\nThe product of two matrices."},
-    {"bmm", python_function(op_function<bmm_op>), METH_FASTCALL | METH_KEYWORDS, "bmm(input, mat2, *, out=None)\n\nThe products of two stacks of matrices, pair by pair."},
-    {"addmm", python_function(op_function<addmm_op>), METH_FASTCALL | METH_KEYWORDS, "addmm(input, mat1, mat2, *, beta=1, alpha=1, out=None)\n\nbeta self + alpha mat1 mat2. With beta 0 the entries of self do not count, not even NaN."},
-    {"addmm_", python_function(op_function<addmm_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "addmm_(input, mat1, mat2, *, beta=1, alpha=1)\n\nbeta self + alpha mat1 mat2. With beta 0 the entries of self do not count, not even NaN."},
-    {"baddbmm", python_function(op_function<baddbmm_op>), METH_FASTCALL | METH_KEYWORDS, "baddbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None)\n\nbeta self + alpha batch1 batch2 for stacks of matrices."},
-    {"baddbmm_", python_function(op_function<baddbmm_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "baddbmm_(input, batch1, batch2, *, beta=1, alpha=1)\n\nbeta self + alpha batch1 batch2 for stacks of matrices."},
-    {"mv", python_function(op_function<mv_op>), METH_FASTCALL | METH_KEYWORDS, "mv(input, vec, *, out=None)\n\nThe product of a matrix and a vector."},
-    {"addmv", python_function(op_function<addmv_op>), METH_FASTCALL | METH_KEYWORDS, "addmv(input, mat, vec, *, beta=1, alpha=1, out=None)\n\nbeta self + alpha mat vec."},
-    {"addmv_", python_function(op_function<addmv_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "addmv_(input, mat, vec, *, beta=1, alpha=1)\n\nbeta self + alpha mat vec."},
-    {"dot", python_function(op_function<dot_op>), METH_FASTCALL | METH_KEYWORDS, "dot(input, tensor, *, out=None)\n\nThe sum of the products of the entries of two vectors."},
-    {"vdot", python_function(op_function<vdot_op>), METH_FASTCALL | METH_KEYWORDS, "vdot(input, other, *, out=None)\n\nThe dot product with the first vector conjugated."},
-    {"inner", python_function(op_function<inner_op>), METH_FASTCALL | METH_KEYWORDS, "inner(input, other, *, out=None)\n\nDot products of the last dimensions of both tensors, in every combination of the others."},
-    {"outer", python_function(op_function<outer_op>), METH_FASTCALL | METH_KEYWORDS, "outer(input, vec2, *, out=None)\n\nThe matrix of all products of an entry of self and an entry of vec2."},
-    {"ger", python_function(op_function<outer_op>), METH_FASTCALL | METH_KEYWORDS, "outer(input, vec2, *, out=None)\n\nThe matrix of all products of an entry of self and an entry of vec2."},
-    {"einsum", python_function(op_function<einsum_op>), METH_FASTCALL | METH_KEYWORDS, "einsum(equation, tensors, *, path=None)\n\nSums of products by Einstein's convention: each letter is a dimension, letters that the right side\nlacks are summed."},
-    {"tensordot", python_function(op_function<tensordot_op>), METH_FASTCALL | METH_KEYWORDS, "tensordot(input, other, dims_self, dims_other, *, out=None)\n\nThe sum of products over pairs of dimensions."},
-    {"kron", python_function(op_function<kron_op>), METH_FASTCALL | METH_KEYWORDS, "kron(input, other, *, out=None)\n\nThe Kronecker product: every entry of self times the whole of other."},
-    {"linear", python_function(op_function<linear_op>), METH_FASTCALL | METH_KEYWORDS, "linear(input, weight, bias=None, *, out=None)\n\nThe input times the transpose of the weight, plus the bias."},
-    {"cross", python_function(op_function<cross_op>), METH_FASTCALL | METH_KEYWORDS, "cross(input, other, dim=None, *, out=None)\n\nThe vector product of vectors of three entries along a dimension; without one, the first of size 3."},
-    {"_int_mm", python_function(op_function<_int_mm_op>), METH_FASTCALL | METH_KEYWORDS, "_int_mm(input, mat2, *, out=None)\n\nThe product of two int8 matrices, added up exactly in int32."},
+    {"matmul", python_function(op_function<matmul_op>), METH_FASTCALL | METH_KEYWORDS, "matmul($module, input, other, *, out=None)\n--\n\nThe product over the last dimension of self and the last but one of other; vectors count as a row or\na column, further dimensions are broadcast."},
+    {"mm", python_function(op_function<mm_op>), METH_FASTCALL | METH_KEYWORDS, "mm($module, input, mat2, *, out=None)\n--\n\nThe product of two matrices."},
+    {"bmm", python_function(op_function<bmm_op>), METH_FASTCALL | METH_KEYWORDS, "bmm($module, input, mat2, *, out=None)\n--\n\nThe products of two stacks of matrices, pair by pair."},
+    {"addmm", python_function(op_function<addmm_op>), METH_FASTCALL | METH_KEYWORDS, "addmm($module, input, mat1, mat2, *, beta=1, alpha=1, out=None)\n--\n\nbeta self + alpha mat1 mat2. With beta 0 the entries of self do not count, not even NaN."},
+    {"addmm_", python_function(op_function<addmm_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "addmm_($module, input, mat1, mat2, *, beta=1, alpha=1)\n--\n\nbeta self + alpha mat1 mat2. With beta 0 the entries of self do not count, not even NaN."},
+    {"baddbmm", python_function(op_function<baddbmm_op>), METH_FASTCALL | METH_KEYWORDS, "baddbmm($module, input, batch1, batch2, *, beta=1, alpha=1, out=None)\n--\n\nbeta self + alpha batch1 batch2 for stacks of matrices."},
+    {"baddbmm_", python_function(op_function<baddbmm_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "baddbmm_($module, input, batch1, batch2, *, beta=1, alpha=1)\n--\n\nbeta self + alpha batch1 batch2 for stacks of matrices."},
+    {"mv", python_function(op_function<mv_op>), METH_FASTCALL | METH_KEYWORDS, "mv($module, input, vec, *, out=None)\n--\n\nThe product of a matrix and a vector."},
+    {"addmv", python_function(op_function<addmv_op>), METH_FASTCALL | METH_KEYWORDS, "addmv($module, input, mat, vec, *, beta=1, alpha=1, out=None)\n--\n\nbeta self + alpha mat vec."},
+    {"addmv_", python_function(op_function<addmv_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "addmv_($module, input, mat, vec, *, beta=1, alpha=1)\n--\n\nbeta self + alpha mat vec."},
+    {"dot", python_function(op_function<dot_op>), METH_FASTCALL | METH_KEYWORDS, "dot($module, input, tensor, *, out=None)\n--\n\nThe sum of the products of the entries of two vectors."},
+    {"vdot", python_function(op_function<vdot_op>), METH_FASTCALL | METH_KEYWORDS, "vdot($module, input, other, *, out=None)\n--\n\nThe dot product with the first vector conjugated."},
+    {"inner", python_function(op_function<inner_op>), METH_FASTCALL | METH_KEYWORDS, "inner($module, input, other, *, out=None)\n--\n\nDot products of the last dimensions of both tensors, in every combination of the others."},
+    {"outer", python_function(op_function<outer_op>), METH_FASTCALL | METH_KEYWORDS, "outer($module, input, vec2, *, out=None)\n--\n\nThe matrix of all products of an entry of self and an entry of vec2."},
+    {"ger", python_function(op_function<outer_op>), METH_FASTCALL | METH_KEYWORDS, "ger($module, input, vec2, *, out=None)\n--\n\nThe matrix of all products of an entry of self and an entry of vec2."},
+    {"einsum", python_function(op_function<einsum_op>), METH_FASTCALL | METH_KEYWORDS, "einsum($module, equation, tensors, *, path=None)\n--\n\nSums of products by Einstein's convention: each letter is a dimension, letters that the right side\nlacks are summed."},
+    {"tensordot", python_function(op_function<tensordot_op>), METH_FASTCALL | METH_KEYWORDS, "tensordot($module, input, other, dims_self, dims_other, *, out=None)\n--\n\nThe sum of products over pairs of dimensions."},
+    {"kron", python_function(op_function<kron_op>), METH_FASTCALL | METH_KEYWORDS, "kron($module, input, other, *, out=None)\n--\n\nThe Kronecker product: every entry of self times the whole of other."},
+    {"linear", python_function(op_function<linear_op>), METH_FASTCALL | METH_KEYWORDS, "linear($module, input, weight, bias=None, *, out=None)\n--\n\nThe input times the transpose of the weight, plus the bias."},
+    {"cross", python_function(op_function<cross_op>), METH_FASTCALL | METH_KEYWORDS, "cross($module, input, other, dim=None, *, out=None)\n--\n\nThe vector product of vectors of three entries along a dimension; without one, the first of size 3."},
+    {"_int_mm", python_function(op_function<_int_mm_op>), METH_FASTCALL | METH_KEYWORDS, "_int_mm($module, input, mat2, *, out=None)\n--\n\nThe product of two int8 matrices, added up exactly in int32."},
     {nullptr, nullptr, 0, nullptr},
+};
+NamedResult* const kNamed[] = {
+    nullptr,
 };
 
 }  // namespace
 
 const PyMethodDef* linalg_methods() { return kMethods; }
 const PyMethodDef* linalg_functions() { return kFunctions; }
+NamedResult* const* linalg_named() { return kNamed; }
 
 }  // namespace facula::python

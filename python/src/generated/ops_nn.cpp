@@ -29,7 +29,7 @@ PyObject* softmax_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload softmax_overloads[] = {
-    {"(Tensor self, int dim, ScalarType? dtype=None, *, Tensor? out=None)", softmax_0},
+    {"(Tensor self, int dim, ScalarType? dtype=None, *, Tensor!? out=None)", softmax_0},
 };
 constexpr OpEntry softmax_op = {"softmax", softmax_overloads, 1};
 
@@ -55,7 +55,7 @@ PyObject* log_softmax_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload log_softmax_overloads[] = {
-    {"(Tensor self, int dim, ScalarType? dtype=None, *, Tensor? out=None)", log_softmax_0},
+    {"(Tensor self, int dim, ScalarType? dtype=None, *, Tensor!? out=None)", log_softmax_0},
 };
 constexpr OpEntry log_softmax_op = {"log_softmax", log_softmax_overloads, 1};
 
@@ -164,7 +164,7 @@ PyObject* mse_loss_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload mse_loss_overloads[] = {
-    {"(Tensor self, Tensor target, int reduction=mean, *, Tensor? out=None)", mse_loss_0},
+    {"(Tensor self, Tensor target, int reduction=mean, *, Tensor!? out=None)", mse_loss_0},
 };
 constexpr OpEntry mse_loss_op = {"mse_loss", mse_loss_overloads, 1};
 
@@ -207,7 +207,7 @@ PyObject* smooth_l1_loss_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload smooth_l1_loss_overloads[] = {
-    {"(Tensor self, Tensor target, int reduction=mean, float beta=1.0, *, Tensor? out=None)", smooth_l1_loss_0},
+    {"(Tensor self, Tensor target, int reduction=mean, float beta=1.0, *, Tensor!? out=None)", smooth_l1_loss_0},
 };
 constexpr OpEntry smooth_l1_loss_op = {"smooth_l1_loss", smooth_l1_loss_overloads, 1};
 
@@ -235,7 +235,7 @@ PyObject* huber_loss_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload huber_loss_overloads[] = {
-    {"(Tensor self, Tensor target, int reduction=mean, float delta=1.0, *, Tensor? out=None)", huber_loss_0},
+    {"(Tensor self, Tensor target, int reduction=mean, float delta=1.0, *, Tensor!? out=None)", huber_loss_0},
 };
 constexpr OpEntry huber_loss_op = {"huber_loss", huber_loss_overloads, 1};
 
@@ -282,23 +282,23 @@ PyObject* nll_loss_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload nll_loss_overloads[] = {
-    {"(Tensor self, Tensor target, Tensor? weight=None, int reduction=mean, int ignore_index=-100, *, Tensor? out=None)", nll_loss_0},
+    {"(Tensor self, Tensor target, Tensor? weight=None, int reduction=mean, int ignore_index=-100, *, Tensor!? out=None)", nll_loss_0},
 };
 constexpr OpEntry nll_loss_op = {"nll_loss", nll_loss_overloads, 1};
 
 const PyMethodDef kMethods[] = {
-    {"softmax", python_function(op_method<softmax_op>), METH_FASTCALL | METH_KEYWORDS, "softmax(input, dim, dtype=None, *, out=None)\n\nExponentials of the entries divided by their sum along a dimension, so that they add up to one."},
-    {"log_softmax", python_function(op_method<log_softmax_op>), METH_FASTCALL | METH_KEYWORDS, "log_softmax(input, dim, dtype=None, *, out=None)\n\nThe logarithm of the softmax, without loss of accuracy."},
+    {"softmax", python_function(op_method<softmax_op>), METH_FASTCALL | METH_KEYWORDS, "softmax($self, dim, dtype=None)\n--\n\nExponentials of the entries divided by their sum along a dimension, so that they add up to one."},
+    {"log_softmax", python_function(op_method<log_softmax_op>), METH_FASTCALL | METH_KEYWORDS, "log_softmax($self, dim, dtype=None)\n--\n\nThe logarithm of the softmax, without loss of accuracy."},
     {nullptr, nullptr, 0, nullptr},
 };
 const PyMethodDef kFunctions[] = {
-    {"softmax", python_function(op_function<softmax_op>), METH_FASTCALL | METH_KEYWORDS, "softmax(input, dim, dtype=None, *, out=None)\n\nExponentials of the entries divided by their sum along a dimension, so that they add up to one."},
-    {"log_softmax", python_function(op_function<log_softmax_op>), METH_FASTCALL | METH_KEYWORDS, "log_softmax(input, dim, dtype=None, *, out=None)\n\nThe logarithm of the softmax, without loss of accuracy."},
-    {"layer_norm", python_function(op_function<layer_norm_op>), METH_FASTCALL | METH_KEYWORDS, "layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-05, cudnn_enable=True)\n\nThe last dimensions shifted and scaled to mean 0 and variance 1, then times weight plus bias.\n`cudnn_enable` changes nothing."},
-    {"rms_norm", python_function(op_function<rms_norm_op>), METH_FASTCALL | METH_KEYWORDS, "rms_norm(input, normalized_shape, weight=None, eps=None)\n\nThe last dimensions divided by their root mean square, then times weight. Without `eps` it is the\ndtype's machine epsilon."},
-    {"cosine_similarity", python_function(op_function<cosine_similarity_op>), METH_FASTCALL | METH_KEYWORDS, "cosine_similarity(x1, x2, dim=1, eps=1e-08)\n\nThe cosine of the angle between the vectors along a dimension; `eps` bounds their lengths from\nbelow."},
-    {"pairwise_distance", python_function(op_function<pairwise_distance_op>), METH_FASTCALL | METH_KEYWORDS, "pairwise_distance(x1, x2, p=2, eps=1e-06, keepdim=False)\n\nThe p-norm of x1 - x2 + eps along the last dimension."},
-    {"cdist", python_function(op_function<cdist_op>), METH_FASTCALL | METH_KEYWORDS, "cdist(x1, x2, p=2, compute_mode=None)\n\nThe p-norm distance of each row of x1 to each row of x2, for stacks of matrices. `compute_mode`\nchanges nothing."},
+    {"softmax", python_function(op_function<softmax_op>), METH_FASTCALL | METH_KEYWORDS, "softmax($module, input, dim, dtype=None, *, out=None)\n--\n\nExponentials of the entries divided by their sum along a dimension, so that they add up to one."},
+    {"log_softmax", python_function(op_function<log_softmax_op>), METH_FASTCALL | METH_KEYWORDS, "log_softmax($module, input, dim, dtype=None, *, out=None)\n--\n\nThe logarithm of the softmax, without loss of accuracy."},
+    {"layer_norm", python_function(op_function<layer_norm_op>), METH_FASTCALL | METH_KEYWORDS, "layer_norm($module, input, normalized_shape, weight=None, bias=None, eps=1e-05, cudnn_enable=True)\n--\n\nThe last dimensions shifted and scaled to mean 0 and variance 1, then times weight plus bias.\n`cudnn_enable` changes nothing."},
+    {"rms_norm", python_function(op_function<rms_norm_op>), METH_FASTCALL | METH_KEYWORDS, "rms_norm($module, input, normalized_shape, weight=None, eps=None)\n--\n\nThe last dimensions divided by their root mean square, then times weight. Without `eps` it is the\ndtype's machine epsilon."},
+    {"cosine_similarity", python_function(op_function<cosine_similarity_op>), METH_FASTCALL | METH_KEYWORDS, "cosine_similarity($module, x1, x2, dim=1, eps=1e-08)\n--\n\nThe cosine of the angle between the vectors along a dimension; `eps` bounds their lengths from\nbelow."},
+    {"pairwise_distance", python_function(op_function<pairwise_distance_op>), METH_FASTCALL | METH_KEYWORDS, "pairwise_distance($module, x1, x2, p=2, eps=1e-06, keepdim=False)\n--\n\nThe p-norm of x1 - x2 + eps along the last dimension."},
+    {"cdist", python_function(op_function<cdist_op>), METH_FASTCALL | METH_KEYWORDS, "cdist($module, x1, x2, p=2, compute_mode=None)\n--\n\nThe p-norm distance of each row of x1 to each row of x2, for stacks of matrices. `compute_mode`\nchanges nothing."},
     {"mse_loss", python_function(op_function<mse_loss_op>), METH_FASTCALL | METH_KEYWORDS, "mse_loss(input, target, reduction=mean, *, out=None)\n\nThe squared difference of prediction and target, averaged, summed or kept entry by entry."},
     {"l1_loss", python_function(op_function<l1_loss_op>), METH_FASTCALL | METH_KEYWORDS, "l1_loss(input, target, reduction=mean)\n\nThe absolute difference of prediction and target, averaged, summed or kept entry by entry."},
     {"smooth_l1_loss", python_function(op_function<smooth_l1_loss_op>), METH_FASTCALL | METH_KEYWORDS, "smooth_l1_loss(input, target, reduction=mean, beta=1.0, *, out=None)\n\nSquared differences over 2 beta where they are below beta, absolute differences less beta / 2\nelsewhere."},
@@ -307,10 +307,14 @@ const PyMethodDef kFunctions[] = {
     {"nll_loss", python_function(op_function<nll_loss_op>), METH_FASTCALL | METH_KEYWORDS, "nll_loss(input, target, weight=None, reduction=mean, ignore_index=-100, *, out=None)\n\nMinus the entry of self (logarithms of probabilities) at the target class, weighted by class;\ntargets equal to `ignore_index` do not count."},
     {nullptr, nullptr, 0, nullptr},
 };
+NamedResult* const kNamed[] = {
+    nullptr,
+};
 
 }  // namespace
 
 const PyMethodDef* nn_methods() { return kMethods; }
 const PyMethodDef* nn_functions() { return kFunctions; }
+NamedResult* const* nn_named() { return kNamed; }
 
 }  // namespace facula::python

@@ -46,8 +46,8 @@ PyObject* rand_1(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload rand_overloads[] = {
-    {"(int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False, bool? requires_grad=False, Tensor? out=None)", rand_0},
-    {"(int[] size, Generator? generator, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False, bool? requires_grad=False, Tensor? out=None)", rand_1},
+    {"(int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False, bool? requires_grad=False, Tensor!? out=None)", rand_0},
+    {"(int[] size, Generator? generator, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False, bool? requires_grad=False, Tensor!? out=None)", rand_1},
 };
 constexpr OpEntry rand_op = {"rand", rand_overloads, 2};
 
@@ -105,8 +105,8 @@ PyObject* randn_1(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload randn_overloads[] = {
-    {"(int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False, bool? requires_grad=False, Tensor? out=None)", randn_0},
-    {"(int[] size, Generator? generator, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False, bool? requires_grad=False, Tensor? out=None)", randn_1},
+    {"(int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False, bool? requires_grad=False, Tensor!? out=None)", randn_0},
+    {"(int[] size, Generator? generator, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False, bool? requires_grad=False, Tensor!? out=None)", randn_1},
 };
 constexpr OpEntry randn_op = {"randn", randn_overloads, 2};
 
@@ -214,10 +214,10 @@ PyObject* randint_3(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload randint_overloads[] = {
-    {"(int high, int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False, bool? requires_grad=False, Tensor? out=None)", randint_0},
-    {"(int high, int[] size, Generator? generator, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False, bool? requires_grad=False, Tensor? out=None)", randint_1},
-    {"(int low, int high, int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False, bool? requires_grad=False, Tensor? out=None)", randint_2},
-    {"(int low, int high, int[] size, Generator? generator, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False, bool? requires_grad=False, Tensor? out=None)", randint_3},
+    {"(int high, int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False, bool? requires_grad=False, Tensor!? out=None)", randint_0},
+    {"(int high, int[] size, Generator? generator, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False, bool? requires_grad=False, Tensor!? out=None)", randint_1},
+    {"(int low, int high, int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False, bool? requires_grad=False, Tensor!? out=None)", randint_2},
+    {"(int low, int high, int[] size, Generator? generator, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False, bool? requires_grad=False, Tensor!? out=None)", randint_3},
 };
 constexpr OpEntry randint_op = {"randint", randint_overloads, 4};
 
@@ -289,8 +289,8 @@ PyObject* randperm_1(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload randperm_overloads[] = {
-    {"(int n, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False, bool? requires_grad=False, Tensor? out=None)", randperm_0},
-    {"(int n, Generator? generator, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False, bool? requires_grad=False, Tensor? out=None)", randperm_1},
+    {"(int n, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False, bool? requires_grad=False, Tensor!? out=None)", randperm_0},
+    {"(int n, Generator? generator, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False, bool? requires_grad=False, Tensor!? out=None)", randperm_1},
 };
 constexpr OpEntry randperm_op = {"randperm", randperm_overloads, 2};
 
@@ -382,10 +382,10 @@ PyObject* normal_3(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload normal_overloads[] = {
-    {"(Tensor mean, float std=1, *, Generator? generator=None, Tensor? out=None)", normal_0},
-    {"(float mean, Tensor std, *, Generator? generator=None, Tensor? out=None)", normal_1},
-    {"(Tensor mean, Tensor std, *, Generator? generator=None, Tensor? out=None)", normal_2},
-    {"(float mean, float std, int[] size, *, Generator? generator=None, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False, bool? requires_grad=False, Tensor? out=None)", normal_3},
+    {"(Tensor mean, float std=1, *, Generator? generator=None, Tensor!? out=None)", normal_0},
+    {"(float mean, Tensor std, *, Generator? generator=None, Tensor!? out=None)", normal_1},
+    {"(Tensor mean, Tensor std, *, Generator? generator=None, Tensor!? out=None)", normal_2},
+    {"(float mean, float std, int[] size, *, Generator? generator=None, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False, bool? requires_grad=False, Tensor!? out=None)", normal_3},
 };
 constexpr OpEntry normal_op = {"normal", normal_overloads, 4};
 
@@ -430,8 +430,8 @@ PyObject* bernoulli_1(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload bernoulli_overloads[] = {
-    {"(Tensor self, *, Generator? generator=None, Tensor? out=None)", bernoulli_0},
-    {"(Tensor self, float p, *, Generator? generator=None, Tensor? out=None)", bernoulli_1},
+    {"(Tensor self, *, Generator? generator=None, Tensor!? out=None)", bernoulli_0},
+    {"(Tensor self, float p, *, Generator? generator=None, Tensor!? out=None)", bernoulli_1},
 };
 constexpr OpEntry bernoulli_op = {"bernoulli", bernoulli_overloads, 2};
 
@@ -456,8 +456,8 @@ PyObject* bernoulli_inplace_1(Arguments& a) {
   return result(made);
 }
 constexpr Overload bernoulli_inplace_overloads[] = {
-    {"(Tensor self, Tensor p, *, Generator? generator=None)", bernoulli_inplace_0},
-    {"(Tensor self, float p=0.5, *, Generator? generator=None)", bernoulli_inplace_1},
+    {"(Tensor! self, Tensor p, *, Generator? generator=None)", bernoulli_inplace_0},
+    {"(Tensor! self, float p=0.5, *, Generator? generator=None)", bernoulli_inplace_1},
 };
 constexpr OpEntry bernoulli_inplace_op = {"bernoulli_", bernoulli_inplace_overloads, 2};
 
@@ -473,7 +473,7 @@ PyObject* uniform_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload uniform_inplace_overloads[] = {
-    {"(Tensor self, float from=0, float to=1, *, Generator? generator=None)", uniform_inplace_0},
+    {"(Tensor! self, float from=0, float to=1, *, Generator? generator=None)", uniform_inplace_0},
 };
 constexpr OpEntry uniform_inplace_op = {"uniform_", uniform_inplace_overloads, 1};
 
@@ -489,7 +489,7 @@ PyObject* normal_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload normal_inplace_overloads[] = {
-    {"(Tensor self, float mean=0, float std=1, *, Generator? generator=None)", normal_inplace_0},
+    {"(Tensor! self, float mean=0, float std=1, *, Generator? generator=None)", normal_inplace_0},
 };
 constexpr OpEntry normal_inplace_op = {"normal_", normal_inplace_overloads, 1};
 
@@ -504,7 +504,7 @@ PyObject* exponential_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload exponential_inplace_overloads[] = {
-    {"(Tensor self, float lambd=1, *, Generator? generator=None)", exponential_inplace_0},
+    {"(Tensor! self, float lambd=1, *, Generator? generator=None)", exponential_inplace_0},
 };
 constexpr OpEntry exponential_inplace_op = {"exponential_", exponential_inplace_overloads, 1};
 
@@ -539,9 +539,9 @@ PyObject* random_inplace_2(Arguments& a) {
   return result(made);
 }
 constexpr Overload random_inplace_overloads[] = {
-    {"(Tensor self, int from, int? to, *, Generator? generator=None)", random_inplace_0},
-    {"(Tensor self, int to, *, Generator? generator=None)", random_inplace_1},
-    {"(Tensor self, *, Generator? generator=None)", random_inplace_2},
+    {"(Tensor! self, int from, int? to, *, Generator? generator=None)", random_inplace_0},
+    {"(Tensor! self, int to, *, Generator? generator=None)", random_inplace_1},
+    {"(Tensor! self, *, Generator? generator=None)", random_inplace_2},
 };
 constexpr OpEntry random_inplace_op = {"random_", random_inplace_overloads, 3};
 
@@ -556,7 +556,7 @@ PyObject* geometric_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload geometric_inplace_overloads[] = {
-    {"(Tensor self, float p, *, Generator? generator=None)", geometric_inplace_0},
+    {"(Tensor! self, float p, *, Generator? generator=None)", geometric_inplace_0},
 };
 constexpr OpEntry geometric_inplace_op = {"geometric_", geometric_inplace_overloads, 1};
 
@@ -572,7 +572,7 @@ PyObject* cauchy_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload cauchy_inplace_overloads[] = {
-    {"(Tensor self, float median=0, float sigma=1, *, Generator? generator=None)", cauchy_inplace_0},
+    {"(Tensor! self, float median=0, float sigma=1, *, Generator? generator=None)", cauchy_inplace_0},
 };
 constexpr OpEntry cauchy_inplace_op = {"cauchy_", cauchy_inplace_overloads, 1};
 
@@ -588,7 +588,7 @@ PyObject* log_normal_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload log_normal_inplace_overloads[] = {
-    {"(Tensor self, float mean=1, float std=2, *, Generator? generator=None)", log_normal_inplace_0},
+    {"(Tensor! self, float mean=1, float std=2, *, Generator? generator=None)", log_normal_inplace_0},
 };
 constexpr OpEntry log_normal_inplace_op = {"log_normal_", log_normal_inplace_overloads, 1};
 
@@ -616,7 +616,7 @@ PyObject* multinomial_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload multinomial_overloads[] = {
-    {"(Tensor self, int num_samples, bool replacement=False, *, Generator? generator=None, Tensor? out=None)", multinomial_0},
+    {"(Tensor self, int num_samples, bool replacement=False, *, Generator? generator=None, Tensor!? out=None)", multinomial_0},
 };
 constexpr OpEntry multinomial_op = {"multinomial", multinomial_overloads, 1};
 
@@ -651,45 +651,49 @@ constexpr Overload native_dropout_overloads[] = {
 constexpr OpEntry native_dropout_op = {"native_dropout", native_dropout_overloads, 1};
 
 const PyMethodDef kMethods[] = {
-    {"bernoulli", python_function(op_method<bernoulli_op>), METH_FASTCALL | METH_KEYWORDS, "bernoulli(input, *, generator=None, out=None)\nbernoulli(input, p, *, generator=None, out=None)\n\nZeros and ones in the shape and dtype of `self`: 1 with the probability that the entry of `self` (or\n`p`) says."},
-    {"bernoulli_", python_function(op_method<bernoulli_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "bernoulli_(input, p, *, generator=None)\nbernoulli_(input, p=0.5, *, generator=None)\n\nFills `self` with zeros and ones, 1 with probability `p`."},
-    {"uniform_", python_function(op_method<uniform_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "uniform_(input, from=0, to=1, *, generator=None)\n\nFills `self` with uniform random numbers from `from` (included) to `to` (excluded)."},
-    {"normal_", python_function(op_method<normal_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "normal_(input, mean=0, std=1, *, generator=None)\n\nFills `self` with random numbers of the normal distribution."},
-    {"exponential_", python_function(op_method<exponential_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "exponential_(input, lambd=1, *, generator=None)\n\nFills `self` with random numbers of the exponential distribution of rate `lambd`."},
-    {"random_", python_function(op_method<random_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "random_(input, from, to, *, generator=None)\nrandom_(input, to, *, generator=None)\nrandom_(input, *, generator=None)\n\nFills `self` with random integers from `from` to `to` - 1. Without bounds they range over all\nintegers from 0 that the dtype holds exactly."},
-    {"geometric_", python_function(op_method<geometric_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "geometric_(input, p, *, generator=None)\n\nFills `self` with the number of trials up to the first success, each trial succeeding with\nprobability `p`."},
-    {"cauchy_", python_function(op_method<cauchy_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "cauchy_(input, median=0, sigma=1, *, generator=None)\n\nFills `self` with random numbers of the Cauchy distribution."},
-    {"log_normal_", python_function(op_method<log_normal_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "log_normal_(input, mean=1, std=2, *, generator=None)\n\nFills `self` with exponentials of normal random numbers; mean and standard deviation are those of\nthe logarithm."},
-    {"multinomial", python_function(op_method<multinomial_op>), METH_FASTCALL | METH_KEYWORDS, "multinomial(input, num_samples, replacement=False, *, generator=None, out=None)\n\nIndices drawn from each row of weights, in proportion to them; the weights need not add up to one."},
+    {"bernoulli", python_function(op_method<bernoulli_op>), METH_FASTCALL | METH_KEYWORDS, "bernoulli(*, generator=None)\nbernoulli(p, *, generator=None)\n\nZeros and ones in the shape and dtype of `self`: 1 with the probability that the entry of `self` (or\n`p`) says."},
+    {"bernoulli_", python_function(op_method<bernoulli_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "bernoulli_(p, *, generator=None)\nbernoulli_(p=0.5, *, generator=None)\n\nFills `self` with zeros and ones, 1 with probability `p`."},
+    {"uniform_", python_function(op_method<uniform_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "uniform_(from=0, to=1, *, generator=None)\n\nFills `self` with uniform random numbers from `from` (included) to `to` (excluded)."},
+    {"normal_", python_function(op_method<normal_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "normal_($self, mean=0, std=1, *, generator=None)\n--\n\nFills `self` with random numbers of the normal distribution."},
+    {"exponential_", python_function(op_method<exponential_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "exponential_($self, lambd=1, *, generator=None)\n--\n\nFills `self` with random numbers of the exponential distribution of rate `lambd`."},
+    {"random_", python_function(op_method<random_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "random_(from, to, *, generator=None)\nrandom_(to, *, generator=None)\nrandom_(*, generator=None)\n\nFills `self` with random integers from `from` to `to` - 1. Without bounds they range over all\nintegers from 0 that the dtype holds exactly."},
+    {"geometric_", python_function(op_method<geometric_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "geometric_($self, p, *, generator=None)\n--\n\nFills `self` with the number of trials up to the first success, each trial succeeding with\nprobability `p`."},
+    {"cauchy_", python_function(op_method<cauchy_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "cauchy_($self, median=0, sigma=1, *, generator=None)\n--\n\nFills `self` with random numbers of the Cauchy distribution."},
+    {"log_normal_", python_function(op_method<log_normal_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "log_normal_($self, mean=1, std=2, *, generator=None)\n--\n\nFills `self` with exponentials of normal random numbers; mean and standard deviation are those of\nthe logarithm."},
+    {"multinomial", python_function(op_method<multinomial_op>), METH_FASTCALL | METH_KEYWORDS, "multinomial($self, num_samples, replacement=False, *, generator=None)\n--\n\nIndices drawn from each row of weights, in proportion to them; the weights need not add up to one."},
     {nullptr, nullptr, 0, nullptr},
 };
 const PyMethodDef kFunctions[] = {
     {"rand", python_function(op_function<rand_op>), METH_FASTCALL | METH_KEYWORDS, "rand(size, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, out=None)\nrand(size, generator, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, out=None)\n\nUniform random numbers from 0 (included) to 1 (excluded)."},
-    {"rand_like", python_function(op_function<rand_like_op>), METH_FASTCALL | METH_KEYWORDS, "rand_like(input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, memory_format=None)\n\nUniform random numbers from 0 to 1 in the shape of `self`."},
+    {"rand_like", python_function(op_function<rand_like_op>), METH_FASTCALL | METH_KEYWORDS, "rand_like($module, input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, memory_format=None)\n--\n\nUniform random numbers from 0 to 1 in the shape of `self`."},
     {"randn", python_function(op_function<randn_op>), METH_FASTCALL | METH_KEYWORDS, "randn(size, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, out=None)\nrandn(size, generator, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, out=None)\n\nRandom numbers of the normal distribution with mean 0 and standard deviation 1."},
-    {"randn_like", python_function(op_function<randn_like_op>), METH_FASTCALL | METH_KEYWORDS, "randn_like(input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, memory_format=None)\n\nStandard normal random numbers in the shape of `self`."},
+    {"randn_like", python_function(op_function<randn_like_op>), METH_FASTCALL | METH_KEYWORDS, "randn_like($module, input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, memory_format=None)\n--\n\nStandard normal random numbers in the shape of `self`."},
     {"randint", python_function(op_function<randint_op>), METH_FASTCALL | METH_KEYWORDS, "randint(high, size, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, out=None)\nrandint(high, size, generator, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, out=None)\nrandint(low, high, size, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, out=None)\nrandint(low, high, size, generator, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, out=None)\n\nRandom integers, equally likely from `low` (0 when absent) to `high` - 1."},
     {"randint_like", python_function(op_function<randint_like_op>), METH_FASTCALL | METH_KEYWORDS, "randint_like(input, high, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, memory_format=None)\nrandint_like(input, low, high, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, memory_format=None)\n\nRandom integers from `low` (0 when absent) to `high` - 1 in the shape of `self`."},
     {"randperm", python_function(op_function<randperm_op>), METH_FASTCALL | METH_KEYWORDS, "randperm(n, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, out=None)\nrandperm(n, generator, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, out=None)\n\nThe integers 0 to n - 1 in random order, every order equally likely."},
-    {"normal", python_function(op_function<normal_op>), METH_FASTCALL | METH_KEYWORDS, "normal(mean, std=1, *, generator=None, out=None)\nnormal(mean, std, *, generator=None, out=None)\nnormal(mean, std, *, generator=None, out=None)\nnormal(mean, std, size, *, generator=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, out=None)\n\nNormally distributed random numbers, each with its own mean and standard deviation where these are\ntensors."},
+    {"normal", python_function(op_function<normal_op>), METH_FASTCALL | METH_KEYWORDS, "normal(mean, std=1, *, generator=None, out=None)\nnormal(mean, std, *, generator=None, out=None)\nnormal(mean, std, size, *, generator=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, out=None)\n\nNormally distributed random numbers, each with its own mean and standard deviation where these are\ntensors."},
     {"bernoulli", python_function(op_function<bernoulli_op>), METH_FASTCALL | METH_KEYWORDS, "bernoulli(input, *, generator=None, out=None)\nbernoulli(input, p, *, generator=None, out=None)\n\nZeros and ones in the shape and dtype of `self`: 1 with the probability that the entry of `self` (or\n`p`) says."},
     {"bernoulli_", python_function(op_function<bernoulli_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "bernoulli_(input, p, *, generator=None)\nbernoulli_(input, p=0.5, *, generator=None)\n\nFills `self` with zeros and ones, 1 with probability `p`."},
     {"uniform_", python_function(op_function<uniform_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "uniform_(input, from=0, to=1, *, generator=None)\n\nFills `self` with uniform random numbers from `from` (included) to `to` (excluded)."},
-    {"normal_", python_function(op_function<normal_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "normal_(input, mean=0, std=1, *, generator=None)\n\nFills `self` with random numbers of the normal distribution."},
-    {"exponential_", python_function(op_function<exponential_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "exponential_(input, lambd=1, *, generator=None)\n\nFills `self` with random numbers of the exponential distribution of rate `lambd`."},
+    {"normal_", python_function(op_function<normal_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "normal_($module, input, mean=0, std=1, *, generator=None)\n--\n\nFills `self` with random numbers of the normal distribution."},
+    {"exponential_", python_function(op_function<exponential_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "exponential_($module, input, lambd=1, *, generator=None)\n--\n\nFills `self` with random numbers of the exponential distribution of rate `lambd`."},
     {"random_", python_function(op_function<random_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "random_(input, from, to, *, generator=None)\nrandom_(input, to, *, generator=None)\nrandom_(input, *, generator=None)\n\nFills `self` with random integers from `from` to `to` - 1. Without bounds they range over all\nintegers from 0 that the dtype holds exactly."},
-    {"geometric_", python_function(op_function<geometric_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "geometric_(input, p, *, generator=None)\n\nFills `self` with the number of trials up to the first success, each trial succeeding with\nprobability `p`."},
-    {"cauchy_", python_function(op_function<cauchy_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "cauchy_(input, median=0, sigma=1, *, generator=None)\n\nFills `self` with random numbers of the Cauchy distribution."},
-    {"log_normal_", python_function(op_function<log_normal_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "log_normal_(input, mean=1, std=2, *, generator=None)\n\nFills `self` with exponentials of normal random numbers; mean and standard deviation are those of\nthe logarithm."},
-    {"multinomial", python_function(op_function<multinomial_op>), METH_FASTCALL | METH_KEYWORDS, "multinomial(input, num_samples, replacement=False, *, generator=None, out=None)\n\nIndices drawn from each row of weights, in proportion to them; the weights need not add up to one."},
-    {"dropout", python_function(op_function<dropout_op>), METH_FASTCALL | METH_KEYWORDS, "dropout(input, p, train)\n\nIn training, zeroes each entry with probability `p` and divides the others by 1 - p; otherwise gives\nthe input back."},
-    {"native_dropout", python_function(op_function<native_dropout_op>), METH_FASTCALL | METH_KEYWORDS, "native_dropout(input, p, train)\n\nDropout together with the mask of the entries that were kept."},
+    {"geometric_", python_function(op_function<geometric_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "geometric_($module, input, p, *, generator=None)\n--\n\nFills `self` with the number of trials up to the first success, each trial succeeding with\nprobability `p`."},
+    {"cauchy_", python_function(op_function<cauchy_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "cauchy_($module, input, median=0, sigma=1, *, generator=None)\n--\n\nFills `self` with random numbers of the Cauchy distribution."},
+    {"log_normal_", python_function(op_function<log_normal_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "log_normal_($module, input, mean=1, std=2, *, generator=None)\n--\n\nFills `self` with exponentials of normal random numbers; mean and standard deviation are those of\nthe logarithm."},
+    {"multinomial", python_function(op_function<multinomial_op>), METH_FASTCALL | METH_KEYWORDS, "multinomial($module, input, num_samples, replacement=False, *, generator=None, out=None)\n--\n\nIndices drawn from each row of weights, in proportion to them; the weights need not add up to one."},
+    {"dropout", python_function(op_function<dropout_op>), METH_FASTCALL | METH_KEYWORDS, "dropout($module, input, p, train)\n--\n\nIn training, zeroes each entry with probability `p` and divides the others by 1 - p; otherwise gives\nthe input back."},
+    {"native_dropout", python_function(op_function<native_dropout_op>), METH_FASTCALL | METH_KEYWORDS, "native_dropout($module, input, p, train)\n--\n\nDropout together with the mask of the entries that were kept."},
     {nullptr, nullptr, 0, nullptr},
+};
+NamedResult* const kNamed[] = {
+    nullptr,
 };
 
 }  // namespace
 
 const PyMethodDef* random_methods() { return kMethods; }
 const PyMethodDef* random_functions() { return kFunctions; }
+NamedResult* const* random_named() { return kNamed; }
 
 }  // namespace facula::python

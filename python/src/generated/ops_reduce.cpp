@@ -50,8 +50,8 @@ PyObject* sum_1(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload sum_overloads[] = {
-    {"(Tensor self, *, ScalarType? dtype=None, Tensor? out=None)", sum_0},
-    {"(Tensor self, int[]? dim, bool keepdim=False, *, ScalarType? dtype=None, Tensor? out=None)", sum_1},
+    {"(Tensor self, *, ScalarType? dtype=None, Tensor!? out=None)", sum_0},
+    {"(Tensor self, int[]? dim, bool keepdim=False, *, ScalarType? dtype=None, Tensor!? out=None)", sum_1},
 };
 constexpr OpEntry sum_op = {"sum", sum_overloads, 2};
 
@@ -98,8 +98,8 @@ PyObject* mean_1(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload mean_overloads[] = {
-    {"(Tensor self, *, ScalarType? dtype=None, Tensor? out=None)", mean_0},
-    {"(Tensor self, int[]? dim, bool keepdim=False, *, ScalarType? dtype=None, Tensor? out=None)", mean_1},
+    {"(Tensor self, *, ScalarType? dtype=None, Tensor!? out=None)", mean_0},
+    {"(Tensor self, int[]? dim, bool keepdim=False, *, ScalarType? dtype=None, Tensor!? out=None)", mean_1},
 };
 constexpr OpEntry mean_op = {"mean", mean_overloads, 2};
 
@@ -146,8 +146,8 @@ PyObject* prod_1(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload prod_overloads[] = {
-    {"(Tensor self, *, ScalarType? dtype=None, Tensor? out=None)", prod_0},
-    {"(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None, Tensor? out=None)", prod_1},
+    {"(Tensor self, *, ScalarType? dtype=None, Tensor!? out=None)", prod_0},
+    {"(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None, Tensor!? out=None)", prod_1},
 };
 constexpr OpEntry prod_op = {"prod", prod_overloads, 2};
 
@@ -175,7 +175,7 @@ PyObject* nansum_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload nansum_overloads[] = {
-    {"(Tensor self, int[]? dim=None, bool keepdim=False, *, ScalarType? dtype=None, Tensor? out=None)", nansum_0},
+    {"(Tensor self, int[]? dim=None, bool keepdim=False, *, ScalarType? dtype=None, Tensor!? out=None)", nansum_0},
 };
 constexpr OpEntry nansum_op = {"nansum", nansum_overloads, 1};
 
@@ -203,7 +203,7 @@ PyObject* nanmean_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload nanmean_overloads[] = {
-    {"(Tensor self, int[]? dim=None, bool keepdim=False, *, ScalarType? dtype=None, Tensor? out=None)", nanmean_0},
+    {"(Tensor self, int[]? dim=None, bool keepdim=False, *, ScalarType? dtype=None, Tensor!? out=None)", nanmean_0},
 };
 constexpr OpEntry nanmean_op = {"nanmean", nanmean_overloads, 1};
 
@@ -229,7 +229,7 @@ PyObject* amax_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload amax_overloads[] = {
-    {"(Tensor self, int[] dim=[], bool keepdim=False, *, Tensor? out=None)", amax_0},
+    {"(Tensor self, int[] dim=[], bool keepdim=False, *, Tensor!? out=None)", amax_0},
 };
 constexpr OpEntry amax_op = {"amax", amax_overloads, 1};
 
@@ -255,11 +255,11 @@ PyObject* amin_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload amin_overloads[] = {
-    {"(Tensor self, int[] dim=[], bool keepdim=False, *, Tensor? out=None)", amin_0},
+    {"(Tensor self, int[] dim=[], bool keepdim=False, *, Tensor!? out=None)", amin_0},
 };
 constexpr OpEntry amin_op = {"amin", amin_overloads, 1};
 
-PyTypeObject* aminmax_type = nullptr;
+NamedResult aminmax_result = {"aminmax", {"min", "max"}, nullptr};
 
 PyObject* aminmax_0(Arguments& a) {
   if (a.has(3)) {
@@ -272,7 +272,7 @@ PyObject* aminmax_0(Arguments& a) {
       const Released released(a.work());
       return facula::aminmax_out(v0, v1, v2, v3, v4);
     }();
-    return named(aminmax_type, "aminmax", {"min", "max"}, result(std::tuple<Tensor, Tensor>(made)));
+    return named(aminmax_result, result(std::tuple<Tensor, Tensor>(made)));
   }
   auto&& v0 = a.tensor(0);
   auto&& v1 = a.optional_integer(1);
@@ -281,14 +281,14 @@ PyObject* aminmax_0(Arguments& a) {
     const Released released(a.work());
     return facula::aminmax(v0, v1, v2);
   }();
-  return named(aminmax_type, "aminmax", {"min", "max"}, result(std::move(made)));
+  return named(aminmax_result, result(std::move(made)));
 }
 constexpr Overload aminmax_overloads[] = {
-    {"(Tensor self, *, int? dim=None, bool keepdim=False, Outs? out=None)", aminmax_0},
+    {"(Tensor self, *, int? dim=None, bool keepdim=False, Outs2? out=None)", aminmax_0},
 };
 constexpr OpEntry aminmax_op = {"aminmax", aminmax_overloads, 1};
 
-PyTypeObject* max_type = nullptr;
+NamedResult max_result = {"max", {"values", "indices"}, nullptr};
 
 PyObject* max_0(Arguments& a) {
   if (a.has(1)) {
@@ -318,7 +318,7 @@ PyObject* max_1(Arguments& a) {
       const Released released(a.work());
       return facula::max_out(v0, v1, v2, v3, v4);
     }();
-    return named(max_type, "max", {"values", "indices"}, result(std::tuple<Tensor, Tensor>(made)));
+    return named(max_result, result(std::tuple<Tensor, Tensor>(made)));
   }
   auto&& v0 = a.tensor(0);
   auto&& v1 = a.integer(1);
@@ -327,7 +327,7 @@ PyObject* max_1(Arguments& a) {
     const Released released(a.work());
     return facula::max(v0, v1, v2);
   }();
-  return named(max_type, "max", {"values", "indices"}, result(std::move(made)));
+  return named(max_result, result(std::move(made)));
 }
 PyObject* max_2(Arguments& a) {
   if (a.has(2)) {
@@ -349,13 +349,13 @@ PyObject* max_2(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload max_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", max_0},
-    {"(Tensor self, int dim, bool keepdim=False, *, Outs? out=None)", max_1},
-    {"(Tensor self, Tensor other, *, Tensor? out=None)", max_2},
+    {"(Tensor self, *, Tensor!? out=None)", max_0},
+    {"(Tensor self, int dim, bool keepdim=False, *, Outs2? out=None)", max_1},
+    {"(Tensor self, Tensor other, *, Tensor!? out=None)", max_2},
 };
 constexpr OpEntry max_op = {"max", max_overloads, 3};
 
-PyTypeObject* min_type = nullptr;
+NamedResult min_result = {"min", {"values", "indices"}, nullptr};
 
 PyObject* min_0(Arguments& a) {
   if (a.has(1)) {
@@ -385,7 +385,7 @@ PyObject* min_1(Arguments& a) {
       const Released released(a.work());
       return facula::min_out(v0, v1, v2, v3, v4);
     }();
-    return named(min_type, "min", {"values", "indices"}, result(std::tuple<Tensor, Tensor>(made)));
+    return named(min_result, result(std::tuple<Tensor, Tensor>(made)));
   }
   auto&& v0 = a.tensor(0);
   auto&& v1 = a.integer(1);
@@ -394,7 +394,7 @@ PyObject* min_1(Arguments& a) {
     const Released released(a.work());
     return facula::min(v0, v1, v2);
   }();
-  return named(min_type, "min", {"values", "indices"}, result(std::move(made)));
+  return named(min_result, result(std::move(made)));
 }
 PyObject* min_2(Arguments& a) {
   if (a.has(2)) {
@@ -416,9 +416,9 @@ PyObject* min_2(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload min_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", min_0},
-    {"(Tensor self, int dim, bool keepdim=False, *, Outs? out=None)", min_1},
-    {"(Tensor self, Tensor other, *, Tensor? out=None)", min_2},
+    {"(Tensor self, *, Tensor!? out=None)", min_0},
+    {"(Tensor self, int dim, bool keepdim=False, *, Outs2? out=None)", min_1},
+    {"(Tensor self, Tensor other, *, Tensor!? out=None)", min_2},
 };
 constexpr OpEntry min_op = {"min", min_overloads, 3};
 
@@ -444,7 +444,7 @@ PyObject* argmax_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload argmax_overloads[] = {
-    {"(Tensor self, int? dim=None, bool keepdim=False, *, Tensor? out=None)", argmax_0},
+    {"(Tensor self, int? dim=None, bool keepdim=False, *, Tensor!? out=None)", argmax_0},
 };
 constexpr OpEntry argmax_op = {"argmax", argmax_overloads, 1};
 
@@ -470,7 +470,7 @@ PyObject* argmin_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload argmin_overloads[] = {
-    {"(Tensor self, int? dim=None, bool keepdim=False, *, Tensor? out=None)", argmin_0},
+    {"(Tensor self, int? dim=None, bool keepdim=False, *, Tensor!? out=None)", argmin_0},
 };
 constexpr OpEntry argmin_op = {"argmin", argmin_overloads, 1};
 
@@ -513,8 +513,8 @@ PyObject* any_1(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload any_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", any_0},
-    {"(Tensor self, int dim, bool keepdim=False, *, Tensor? out=None)", any_1},
+    {"(Tensor self, *, Tensor!? out=None)", any_0},
+    {"(Tensor self, int dim, bool keepdim=False, *, Tensor!? out=None)", any_1},
 };
 constexpr OpEntry any_op = {"any", any_overloads, 2};
 
@@ -557,8 +557,8 @@ PyObject* all_1(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload all_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", all_0},
-    {"(Tensor self, int dim, bool keepdim=False, *, Tensor? out=None)", all_1},
+    {"(Tensor self, *, Tensor!? out=None)", all_0},
+    {"(Tensor self, int dim, bool keepdim=False, *, Tensor!? out=None)", all_1},
 };
 constexpr OpEntry all_op = {"all", all_overloads, 2};
 
@@ -628,9 +628,9 @@ PyObject* std_2(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload std_overloads[] = {
-    {"(Tensor self, bool unbiased, *, Tensor? out=None)", std_0},
-    {"(Tensor self, int[]? dim, bool unbiased, bool keepdim=False, *, Tensor? out=None)", std_1},
-    {"(Tensor self, int[]? dim=None, *, Scalar? correction=None, bool keepdim=False, Tensor? out=None)", std_2},
+    {"(Tensor self, bool unbiased, *, Tensor!? out=None)", std_0},
+    {"(Tensor self, int[]? dim, bool unbiased, bool keepdim=False, *, Tensor!? out=None)", std_1},
+    {"(Tensor self, int[]? dim=None, *, Scalar? correction=None, bool keepdim=False, Tensor!? out=None)", std_2},
 };
 constexpr OpEntry std_op = {"std", std_overloads, 3};
 
@@ -700,9 +700,9 @@ PyObject* var_2(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload var_overloads[] = {
-    {"(Tensor self, bool unbiased, *, Tensor? out=None)", var_0},
-    {"(Tensor self, int[]? dim, bool unbiased, bool keepdim=False, *, Tensor? out=None)", var_1},
-    {"(Tensor self, int[]? dim=None, *, Scalar? correction=None, bool keepdim=False, Tensor? out=None)", var_2},
+    {"(Tensor self, bool unbiased, *, Tensor!? out=None)", var_0},
+    {"(Tensor self, int[]? dim, bool unbiased, bool keepdim=False, *, Tensor!? out=None)", var_1},
+    {"(Tensor self, int[]? dim=None, *, Scalar? correction=None, bool keepdim=False, Tensor!? out=None)", var_2},
 };
 constexpr OpEntry var_op = {"var", var_overloads, 3};
 
@@ -871,10 +871,10 @@ PyObject* norm_3(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload norm_overloads[] = {
-    {"(Tensor self, Scalar p=2, *, Tensor? out=None)", norm_0},
-    {"(Tensor self, Scalar? p, *, ScalarType dtype, Tensor? out=None)", norm_1},
-    {"(Tensor self, Scalar? p, int[] dim, bool keepdim=False, *, Tensor? out=None)", norm_2},
-    {"(Tensor self, Scalar? p, int[] dim, bool keepdim, *, ScalarType dtype, Tensor? out=None)", norm_3},
+    {"(Tensor self, Scalar p=2, *, Tensor!? out=None)", norm_0},
+    {"(Tensor self, Scalar? p, *, ScalarType dtype, Tensor!? out=None)", norm_1},
+    {"(Tensor self, Scalar? p, int[] dim, bool keepdim=False, *, Tensor!? out=None)", norm_2},
+    {"(Tensor self, Scalar? p, int[] dim, bool keepdim, *, ScalarType dtype, Tensor!? out=None)", norm_3},
 };
 constexpr OpEntry norm_op = {"norm", norm_overloads, 4};
 
@@ -900,11 +900,11 @@ PyObject* logsumexp_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload logsumexp_overloads[] = {
-    {"(Tensor self, int[] dim, bool keepdim=False, *, Tensor? out=None)", logsumexp_0},
+    {"(Tensor self, int[] dim, bool keepdim=False, *, Tensor!? out=None)", logsumexp_0},
 };
 constexpr OpEntry logsumexp_op = {"logsumexp", logsumexp_overloads, 1};
 
-PyTypeObject* median_type = nullptr;
+NamedResult median_result = {"median", {"values", "indices"}, nullptr};
 
 PyObject* median_0(Arguments& a) {
   if (a.has(1)) {
@@ -934,7 +934,7 @@ PyObject* median_1(Arguments& a) {
       const Released released(a.work());
       return facula::median_out(v0, v1, v2, v3, v4);
     }();
-    return named(median_type, "median", {"values", "indices"}, result(std::tuple<Tensor, Tensor>(made)));
+    return named(median_result, result(std::tuple<Tensor, Tensor>(made)));
   }
   auto&& v0 = a.tensor(0);
   auto&& v1 = a.integer(1);
@@ -943,11 +943,11 @@ PyObject* median_1(Arguments& a) {
     const Released released(a.work());
     return facula::median(v0, v1, v2);
   }();
-  return named(median_type, "median", {"values", "indices"}, result(std::move(made)));
+  return named(median_result, result(std::move(made)));
 }
 constexpr Overload median_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", median_0},
-    {"(Tensor self, int dim, bool keepdim=False, *, Outs? out=None)", median_1},
+    {"(Tensor self, *, Tensor!? out=None)", median_0},
+    {"(Tensor self, int dim, bool keepdim=False, *, Outs2? out=None)", median_1},
 };
 constexpr OpEntry median_op = {"median", median_overloads, 2};
 
@@ -1007,43 +1007,43 @@ constexpr Overload equal_overloads[] = {
 constexpr OpEntry equal_op = {"equal", equal_overloads, 1};
 
 const PyMethodDef kMethods[] = {
-    {"sum", python_function(op_method<sum_op>), METH_FASTCALL | METH_KEYWORDS, "sum(input, *, dtype=None, out=None)\nsum(input, dim, keepdim=False, *, dtype=None, out=None)\n\nThe sum of all entries, or along the given dimensions. Integers and bool are added in int64 unless\n`dtype` says otherwise."},
-    {"mean", python_function(op_method<mean_op>), METH_FASTCALL | METH_KEYWORDS, "mean(input, *, dtype=None, out=None)\nmean(input, dim, keepdim=False, *, dtype=None, out=None)\n\nThe arithmetic mean of all entries, or along the given dimensions; float and complex only."},
-    {"prod", python_function(op_method<prod_op>), METH_FASTCALL | METH_KEYWORDS, "prod(input, *, dtype=None, out=None)\nprod(input, dim, keepdim=False, *, dtype=None, out=None)\n\nThe product of all entries, or along one dimension."},
-    {"nansum", python_function(op_method<nansum_op>), METH_FASTCALL | METH_KEYWORDS, "nansum(input, dim=None, keepdim=False, *, dtype=None, out=None)\n\nThe sum with every NaN counted as zero."},
-    {"nanmean", python_function(op_method<nanmean_op>), METH_FASTCALL | METH_KEYWORDS, "nanmean(input, dim=None, keepdim=False, *, dtype=None, out=None)\n\nThe mean of the entries that are not NaN."},
-    {"amax", python_function(op_method<amax_op>), METH_FASTCALL | METH_KEYWORDS, "amax(input, dim=[], keepdim=False, *, out=None)\n\nThe largest entry along the given dimensions, or of all when none are given."},
-    {"amin", python_function(op_method<amin_op>), METH_FASTCALL | METH_KEYWORDS, "amin(input, dim=[], keepdim=False, *, out=None)\n\nThe smallest entry along the given dimensions, or of all when none are given."},
-    {"aminmax", python_function(op_method<aminmax_op>), METH_FASTCALL | METH_KEYWORDS, "aminmax(input, *, dim=None, keepdim=False, out=None)\n\nThe smallest and the largest entry in one pass."},
-    {"max", python_function(op_method<max_op>), METH_FASTCALL | METH_KEYWORDS, "max(input, *, out=None)\nmax(input, dim, keepdim=False, *, out=None)\nmax(input, other, *, out=None)\n\nThe largest entry; along a dimension also the index where it stands. With a second tensor the larger\nof each pair."},
-    {"min", python_function(op_method<min_op>), METH_FASTCALL | METH_KEYWORDS, "min(input, *, out=None)\nmin(input, dim, keepdim=False, *, out=None)\nmin(input, other, *, out=None)\n\nThe smallest entry; along a dimension also the index where it stands. With a second tensor the\nsmaller of each pair."},
-    {"argmax", python_function(op_method<argmax_op>), METH_FASTCALL | METH_KEYWORDS, "argmax(input, dim=None, keepdim=False, *, out=None)\n\nThe index of the largest entry along a dimension, or in the flattened tensor. Of equal ones the\nfirst."},
-    {"argmin", python_function(op_method<argmin_op>), METH_FASTCALL | METH_KEYWORDS, "argmin(input, dim=None, keepdim=False, *, out=None)\n\nThe index of the smallest entry along a dimension, or in the flattened tensor. Of equal ones the\nfirst."},
-    {"any", python_function(op_method<any_op>), METH_FASTCALL | METH_KEYWORDS, "any(input, *, out=None)\nany(input, dim, keepdim=False, *, out=None)\n\nWhether at least one entry is nonzero."},
-    {"all", python_function(op_method<all_op>), METH_FASTCALL | METH_KEYWORDS, "all(input, *, out=None)\nall(input, dim, keepdim=False, *, out=None)\n\nWhether every entry is nonzero."},
-    {"std", python_function(op_method<std_op>), METH_FASTCALL | METH_KEYWORDS, "std(input, unbiased, *, out=None)\nstd(input, dim, unbiased, keepdim=False, *, out=None)\nstd(input, dim=None, *, correction=None, keepdim=False, out=None)\n\nThe standard deviation. The divisor is the number of entries less `correction`, which is 1 unless\nsaid otherwise; `unbiased` false means 0."},
-    {"var", python_function(op_method<var_op>), METH_FASTCALL | METH_KEYWORDS, "var(input, unbiased, *, out=None)\nvar(input, dim, unbiased, keepdim=False, *, out=None)\nvar(input, dim=None, *, correction=None, keepdim=False, out=None)\n\nThe variance. The divisor is the number of entries less `correction`, which is 1 unless said\notherwise; `unbiased` false means 0."},
-    {"norm", python_function(op_method<norm_op>), METH_FASTCALL | METH_KEYWORDS, "norm(input, p=2, *, out=None)\nnorm(input, p, *, dtype, out=None)\nnorm(input, p, dim, keepdim=False, *, out=None)\nnorm(input, p, dim, keepdim, *, dtype, out=None)\n\nThe p-norm of all entries, or of the vectors along the given dimensions. Infinite p give the largest\nor smallest magnitude, 0 the number of nonzero entries."},
-    {"logsumexp", python_function(op_method<logsumexp_op>), METH_FASTCALL | METH_KEYWORDS, "logsumexp(input, dim, keepdim=False, *, out=None)\n\nThe logarithm of the sum of exponentials along the given dimensions, without overflow."},
-    {"median", python_function(op_method<median_op>), METH_FASTCALL | METH_KEYWORDS, "median(input, *, out=None)\nmedian(input, dim, keepdim=False, *, out=None)\n\nThe middle entry; of an even number the lower of the two. Along a dimension also its index. NaN when\nthere is one."},
-    {"count_nonzero", python_function(op_method<count_nonzero_op>), METH_FASTCALL | METH_KEYWORDS, "count_nonzero(input, dim=None)\ncount_nonzero(input, dim)\n\nHow many entries are not zero."},
-    {"allclose", python_function(op_method<allclose_op>), METH_FASTCALL | METH_KEYWORDS, "allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False)\n\nWhether all entries are close, in the sense of `isclose`."},
-    {"equal", python_function(op_method<equal_op>), METH_FASTCALL | METH_KEYWORDS, "equal(input, other)\n\nWhether both tensors have the same sizes and equal entries."},
+    {"sum", python_function(op_method<sum_op>), METH_FASTCALL | METH_KEYWORDS, "sum(*, dtype=None)\nsum(dim, keepdim=False, *, dtype=None)\n\nThe sum of all entries, or along the given dimensions. Integers and bool are added in int64 unless\n`dtype` says otherwise."},
+    {"mean", python_function(op_method<mean_op>), METH_FASTCALL | METH_KEYWORDS, "mean(*, dtype=None)\nmean(dim, keepdim=False, *, dtype=None)\n\nThe arithmetic mean of all entries, or along the given dimensions; float and complex only."},
+    {"prod", python_function(op_method<prod_op>), METH_FASTCALL | METH_KEYWORDS, "prod(*, dtype=None)\nprod(dim, keepdim=False, *, dtype=None)\n\nThe product of all entries, or along one dimension."},
+    {"nansum", python_function(op_method<nansum_op>), METH_FASTCALL | METH_KEYWORDS, "nansum($self, dim=None, keepdim=False, *, dtype=None)\n--\n\nThe sum with every NaN counted as zero."},
+    {"nanmean", python_function(op_method<nanmean_op>), METH_FASTCALL | METH_KEYWORDS, "nanmean($self, dim=None, keepdim=False, *, dtype=None)\n--\n\nThe mean of the entries that are not NaN."},
+    {"amax", python_function(op_method<amax_op>), METH_FASTCALL | METH_KEYWORDS, "amax($self, dim=[], keepdim=False)\n--\n\nThe largest entry along the given dimensions, or of all when none are given."},
+    {"amin", python_function(op_method<amin_op>), METH_FASTCALL | METH_KEYWORDS, "amin($self, dim=[], keepdim=False)\n--\n\nThe smallest entry along the given dimensions, or of all when none are given."},
+    {"aminmax", python_function(op_method<aminmax_op>), METH_FASTCALL | METH_KEYWORDS, "aminmax($self, *, dim=None, keepdim=False)\n--\n\nThe smallest and the largest entry in one pass."},
+    {"max", python_function(op_method<max_op>), METH_FASTCALL | METH_KEYWORDS, "max()\nmax(dim, keepdim=False)\nmax(other)\n\nThe largest entry; along a dimension also the index where it stands. With a second tensor the larger\nof each pair."},
+    {"min", python_function(op_method<min_op>), METH_FASTCALL | METH_KEYWORDS, "min()\nmin(dim, keepdim=False)\nmin(other)\n\nThe smallest entry; along a dimension also the index where it stands. With a second tensor the\nsmaller of each pair."},
+    {"argmax", python_function(op_method<argmax_op>), METH_FASTCALL | METH_KEYWORDS, "argmax($self, dim=None, keepdim=False)\n--\n\nThe index of the largest entry along a dimension, or in the flattened tensor. Of equal ones the\nfirst."},
+    {"argmin", python_function(op_method<argmin_op>), METH_FASTCALL | METH_KEYWORDS, "argmin($self, dim=None, keepdim=False)\n--\n\nThe index of the smallest entry along a dimension, or in the flattened tensor. Of equal ones the\nfirst."},
+    {"any", python_function(op_method<any_op>), METH_FASTCALL | METH_KEYWORDS, "any()\nany(dim, keepdim=False)\n\nWhether at least one entry is nonzero."},
+    {"all", python_function(op_method<all_op>), METH_FASTCALL | METH_KEYWORDS, "all()\nall(dim, keepdim=False)\n\nWhether every entry is nonzero."},
+    {"std", python_function(op_method<std_op>), METH_FASTCALL | METH_KEYWORDS, "std(unbiased)\nstd(dim, unbiased, keepdim=False)\nstd(dim=None, *, correction=None, keepdim=False)\n\nThe standard deviation. The divisor is the number of entries less `correction`, which is 1 unless\nsaid otherwise; `unbiased` false means 0."},
+    {"var", python_function(op_method<var_op>), METH_FASTCALL | METH_KEYWORDS, "var(unbiased)\nvar(dim, unbiased, keepdim=False)\nvar(dim=None, *, correction=None, keepdim=False)\n\nThe variance. The divisor is the number of entries less `correction`, which is 1 unless said\notherwise; `unbiased` false means 0."},
+    {"norm", python_function(op_method<norm_op>), METH_FASTCALL | METH_KEYWORDS, "norm(p=2)\nnorm(p, *, dtype)\nnorm(p, dim, keepdim=False)\nnorm(p, dim, keepdim, *, dtype)\n\nThe p-norm of all entries, or of the vectors along the given dimensions. Infinite p give the largest\nor smallest magnitude, 0 the number of nonzero entries."},
+    {"logsumexp", python_function(op_method<logsumexp_op>), METH_FASTCALL | METH_KEYWORDS, "logsumexp($self, dim, keepdim=False)\n--\n\nThe logarithm of the sum of exponentials along the given dimensions, without overflow."},
+    {"median", python_function(op_method<median_op>), METH_FASTCALL | METH_KEYWORDS, "median()\nmedian(dim, keepdim=False)\n\nThe middle entry; of an even number the lower of the two. Along a dimension also its index. NaN when\nthere is one."},
+    {"count_nonzero", python_function(op_method<count_nonzero_op>), METH_FASTCALL | METH_KEYWORDS, "count_nonzero(dim=None)\ncount_nonzero(dim)\n\nHow many entries are not zero."},
+    {"allclose", python_function(op_method<allclose_op>), METH_FASTCALL | METH_KEYWORDS, "allclose($self, other, rtol=1e-05, atol=1e-08, equal_nan=False)\n--\n\nWhether all entries are close, in the sense of `isclose`."},
+    {"equal", python_function(op_method<equal_op>), METH_FASTCALL | METH_KEYWORDS, "equal($self, other)\n--\n\nWhether both tensors have the same sizes and equal entries."},
     {nullptr, nullptr, 0, nullptr},
 };
 const PyMethodDef kFunctions[] = {
     {"sum", python_function(op_function<sum_op>), METH_FASTCALL | METH_KEYWORDS, "sum(input, *, dtype=None, out=None)\nsum(input, dim, keepdim=False, *, dtype=None, out=None)\n\nThe sum of all entries, or along the given dimensions. Integers and bool are added in int64 unless\n`dtype` says otherwise."},
     {"mean", python_function(op_function<mean_op>), METH_FASTCALL | METH_KEYWORDS, "mean(input, *, dtype=None, out=None)\nmean(input, dim, keepdim=False, *, dtype=None, out=None)\n\nThe arithmetic mean of all entries, or along the given dimensions; float and complex only."},
     {"prod", python_function(op_function<prod_op>), METH_FASTCALL | METH_KEYWORDS, "prod(input, *, dtype=None, out=None)\nprod(input, dim, keepdim=False, *, dtype=None, out=None)\n\nThe product of all entries, or along one dimension."},
-    {"nansum", python_function(op_function<nansum_op>), METH_FASTCALL | METH_KEYWORDS, "nansum(input, dim=None, keepdim=False, *, dtype=None, out=None)\n\nThe sum with every NaN counted as zero."},
-    {"nanmean", python_function(op_function<nanmean_op>), METH_FASTCALL | METH_KEYWORDS, "nanmean(input, dim=None, keepdim=False, *, dtype=None, out=None)\n\nThe mean of the entries that are not NaN."},
-    {"amax", python_function(op_function<amax_op>), METH_FASTCALL | METH_KEYWORDS, "amax(input, dim=[], keepdim=False, *, out=None)\n\nThe largest entry along the given dimensions, or of all when none are given."},
-    {"amin", python_function(op_function<amin_op>), METH_FASTCALL | METH_KEYWORDS, "amin(input, dim=[], keepdim=False, *, out=None)\n\nThe smallest entry along the given dimensions, or of all when none are given."},
-    {"aminmax", python_function(op_function<aminmax_op>), METH_FASTCALL | METH_KEYWORDS, "aminmax(input, *, dim=None, keepdim=False, out=None)\n\nThe smallest and the largest entry in one pass."},
+    {"nansum", python_function(op_function<nansum_op>), METH_FASTCALL | METH_KEYWORDS, "nansum($module, input, dim=None, keepdim=False, *, dtype=None, out=None)\n--\n\nThe sum with every NaN counted as zero."},
+    {"nanmean", python_function(op_function<nanmean_op>), METH_FASTCALL | METH_KEYWORDS, "nanmean($module, input, dim=None, keepdim=False, *, dtype=None, out=None)\n--\n\nThe mean of the entries that are not NaN."},
+    {"amax", python_function(op_function<amax_op>), METH_FASTCALL | METH_KEYWORDS, "amax($module, input, dim=[], keepdim=False, *, out=None)\n--\n\nThe largest entry along the given dimensions, or of all when none are given."},
+    {"amin", python_function(op_function<amin_op>), METH_FASTCALL | METH_KEYWORDS, "amin($module, input, dim=[], keepdim=False, *, out=None)\n--\n\nThe smallest entry along the given dimensions, or of all when none are given."},
+    {"aminmax", python_function(op_function<aminmax_op>), METH_FASTCALL | METH_KEYWORDS, "aminmax($module, input, *, dim=None, keepdim=False, out=None)\n--\n\nThe smallest and the largest entry in one pass."},
     {"max", python_function(op_function<max_op>), METH_FASTCALL | METH_KEYWORDS, "max(input, *, out=None)\nmax(input, dim, keepdim=False, *, out=None)\nmax(input, other, *, out=None)\n\nThe largest entry; along a dimension also the index where it stands. With a second tensor the larger\nof each pair."},
     {"min", python_function(op_function<min_op>), METH_FASTCALL | METH_KEYWORDS, "min(input, *, out=None)\nmin(input, dim, keepdim=False, *, out=None)\nmin(input, other, *, out=None)\n\nThe smallest entry; along a dimension also the index where it stands. With a second tensor the\nsmaller of each pair."},
-    {"argmax", python_function(op_function<argmax_op>), METH_FASTCALL | METH_KEYWORDS, "argmax(input, dim=None, keepdim=False, *, out=None)\n\nThe index of the largest entry along a dimension, or in the flattened tensor. Of equal ones the\nfirst."},
-    {"argmin", python_function(op_function<argmin_op>), METH_FASTCALL | METH_KEYWORDS, "argmin(input, dim=None, keepdim=False, *, out=None)\n\nThe index of the smallest entry along a dimension, or in the flattened tensor. Of equal ones the\nfirst."},
+    {"argmax", python_function(op_function<argmax_op>), METH_FASTCALL | METH_KEYWORDS, "argmax($module, input, dim=None, keepdim=False, *, out=None)\n--\n\nThe index of the largest entry along a dimension, or in the flattened tensor. Of equal ones the\nfirst."},
+    {"argmin", python_function(op_function<argmin_op>), METH_FASTCALL | METH_KEYWORDS, "argmin($module, input, dim=None, keepdim=False, *, out=None)\n--\n\nThe index of the smallest entry along a dimension, or in the flattened tensor. Of equal ones the\nfirst."},
     {"any", python_function(op_function<any_op>), METH_FASTCALL | METH_KEYWORDS, "any(input, *, out=None)\nany(input, dim, keepdim=False, *, out=None)\n\nWhether at least one entry is nonzero."},
     {"all", python_function(op_function<all_op>), METH_FASTCALL | METH_KEYWORDS, "all(input, *, out=None)\nall(input, dim, keepdim=False, *, out=None)\n\nWhether every entry is nonzero."},
     {"std", python_function(op_function<std_op>), METH_FASTCALL | METH_KEYWORDS, "std(input, unbiased, *, out=None)\nstd(input, dim, unbiased, keepdim=False, *, out=None)\nstd(input, dim=None, *, correction=None, keepdim=False, out=None)\n\nThe standard deviation. The divisor is the number of entries less `correction`, which is 1 unless\nsaid otherwise; `unbiased` false means 0."},
@@ -1051,17 +1051,25 @@ const PyMethodDef kFunctions[] = {
     {"std_mean", python_function(op_function<std_mean_op>), METH_FASTCALL | METH_KEYWORDS, "std_mean(input, unbiased)\nstd_mean(input, dim, unbiased, keepdim=False)\nstd_mean(input, dim=None, *, correction=None, keepdim=False)\n\nStandard deviation and mean in one pass."},
     {"var_mean", python_function(op_function<var_mean_op>), METH_FASTCALL | METH_KEYWORDS, "var_mean(input, unbiased)\nvar_mean(input, dim, unbiased, keepdim=False)\nvar_mean(input, dim=None, *, correction=None, keepdim=False)\n\nVariance and mean in one pass."},
     {"norm", python_function(op_function<norm_op>), METH_FASTCALL | METH_KEYWORDS, "norm(input, p=2, *, out=None)\nnorm(input, p, *, dtype, out=None)\nnorm(input, p, dim, keepdim=False, *, out=None)\nnorm(input, p, dim, keepdim, *, dtype, out=None)\n\nThe p-norm of all entries, or of the vectors along the given dimensions. Infinite p give the largest\nor smallest magnitude, 0 the number of nonzero entries."},
-    {"logsumexp", python_function(op_function<logsumexp_op>), METH_FASTCALL | METH_KEYWORDS, "logsumexp(input, dim, keepdim=False, *, out=None)\n\nThe logarithm of the sum of exponentials along the given dimensions, without overflow."},
+    {"logsumexp", python_function(op_function<logsumexp_op>), METH_FASTCALL | METH_KEYWORDS, "logsumexp($module, input, dim, keepdim=False, *, out=None)\n--\n\nThe logarithm of the sum of exponentials along the given dimensions, without overflow."},
     {"median", python_function(op_function<median_op>), METH_FASTCALL | METH_KEYWORDS, "median(input, *, out=None)\nmedian(input, dim, keepdim=False, *, out=None)\n\nThe middle entry; of an even number the lower of the two. Along a dimension also its index. NaN when\nthere is one."},
     {"count_nonzero", python_function(op_function<count_nonzero_op>), METH_FASTCALL | METH_KEYWORDS, "count_nonzero(input, dim=None)\ncount_nonzero(input, dim)\n\nHow many entries are not zero."},
-    {"allclose", python_function(op_function<allclose_op>), METH_FASTCALL | METH_KEYWORDS, "allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False)\n\nWhether all entries are close, in the sense of `isclose`."},
-    {"equal", python_function(op_function<equal_op>), METH_FASTCALL | METH_KEYWORDS, "equal(input, other)\n\nWhether both tensors have the same sizes and equal entries."},
+    {"allclose", python_function(op_function<allclose_op>), METH_FASTCALL | METH_KEYWORDS, "allclose($module, input, other, rtol=1e-05, atol=1e-08, equal_nan=False)\n--\n\nWhether all entries are close, in the sense of `isclose`."},
+    {"equal", python_function(op_function<equal_op>), METH_FASTCALL | METH_KEYWORDS, "equal($module, input, other)\n--\n\nWhether both tensors have the same sizes and equal entries."},
     {nullptr, nullptr, 0, nullptr},
+};
+NamedResult* const kNamed[] = {
+    &aminmax_result,
+    &max_result,
+    &min_result,
+    &median_result,
+    nullptr,
 };
 
 }  // namespace
 
 const PyMethodDef* reduce_methods() { return kMethods; }
 const PyMethodDef* reduce_functions() { return kFunctions; }
+NamedResult* const* reduce_named() { return kNamed; }
 
 }  // namespace facula::python

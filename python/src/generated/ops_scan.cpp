@@ -29,7 +29,7 @@ PyObject* cumsum_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload cumsum_overloads[] = {
-    {"(Tensor self, int dim, *, ScalarType? dtype=None, Tensor? out=None)", cumsum_0},
+    {"(Tensor self, int dim, *, ScalarType? dtype=None, Tensor!? out=None)", cumsum_0},
 };
 constexpr OpEntry cumsum_op = {"cumsum", cumsum_overloads, 1};
 
@@ -44,7 +44,7 @@ PyObject* cumsum_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload cumsum_inplace_overloads[] = {
-    {"(Tensor self, int dim, *, ScalarType? dtype=None)", cumsum_inplace_0},
+    {"(Tensor! self, int dim, *, ScalarType? dtype=None)", cumsum_inplace_0},
 };
 constexpr OpEntry cumsum_inplace_op = {"cumsum_", cumsum_inplace_overloads, 1};
 
@@ -70,7 +70,7 @@ PyObject* cumprod_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload cumprod_overloads[] = {
-    {"(Tensor self, int dim, *, ScalarType? dtype=None, Tensor? out=None)", cumprod_0},
+    {"(Tensor self, int dim, *, ScalarType? dtype=None, Tensor!? out=None)", cumprod_0},
 };
 constexpr OpEntry cumprod_op = {"cumprod", cumprod_overloads, 1};
 
@@ -85,11 +85,11 @@ PyObject* cumprod_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload cumprod_inplace_overloads[] = {
-    {"(Tensor self, int dim, *, ScalarType? dtype=None)", cumprod_inplace_0},
+    {"(Tensor! self, int dim, *, ScalarType? dtype=None)", cumprod_inplace_0},
 };
 constexpr OpEntry cumprod_inplace_op = {"cumprod_", cumprod_inplace_overloads, 1};
 
-PyTypeObject* cummax_type = nullptr;
+NamedResult cummax_result = {"cummax", {"values", "indices"}, nullptr};
 
 PyObject* cummax_0(Arguments& a) {
   if (a.has(2)) {
@@ -101,7 +101,7 @@ PyObject* cummax_0(Arguments& a) {
       const Released released(a.work());
       return facula::cummax_out(v0, v1, v2, v3);
     }();
-    return named(cummax_type, "cummax", {"values", "indices"}, result(std::tuple<Tensor, Tensor>(made)));
+    return named(cummax_result, result(std::tuple<Tensor, Tensor>(made)));
   }
   auto&& v0 = a.tensor(0);
   auto&& v1 = a.integer(1);
@@ -109,14 +109,14 @@ PyObject* cummax_0(Arguments& a) {
     const Released released(a.work());
     return facula::cummax(v0, v1);
   }();
-  return named(cummax_type, "cummax", {"values", "indices"}, result(std::move(made)));
+  return named(cummax_result, result(std::move(made)));
 }
 constexpr Overload cummax_overloads[] = {
-    {"(Tensor self, int dim, *, Outs? out=None)", cummax_0},
+    {"(Tensor self, int dim, *, Outs2? out=None)", cummax_0},
 };
 constexpr OpEntry cummax_op = {"cummax", cummax_overloads, 1};
 
-PyTypeObject* cummin_type = nullptr;
+NamedResult cummin_result = {"cummin", {"values", "indices"}, nullptr};
 
 PyObject* cummin_0(Arguments& a) {
   if (a.has(2)) {
@@ -128,7 +128,7 @@ PyObject* cummin_0(Arguments& a) {
       const Released released(a.work());
       return facula::cummin_out(v0, v1, v2, v3);
     }();
-    return named(cummin_type, "cummin", {"values", "indices"}, result(std::tuple<Tensor, Tensor>(made)));
+    return named(cummin_result, result(std::tuple<Tensor, Tensor>(made)));
   }
   auto&& v0 = a.tensor(0);
   auto&& v1 = a.integer(1);
@@ -136,10 +136,10 @@ PyObject* cummin_0(Arguments& a) {
     const Released released(a.work());
     return facula::cummin(v0, v1);
   }();
-  return named(cummin_type, "cummin", {"values", "indices"}, result(std::move(made)));
+  return named(cummin_result, result(std::move(made)));
 }
 constexpr Overload cummin_overloads[] = {
-    {"(Tensor self, int dim, *, Outs? out=None)", cummin_0},
+    {"(Tensor self, int dim, *, Outs2? out=None)", cummin_0},
 };
 constexpr OpEntry cummin_op = {"cummin", cummin_overloads, 1};
 
@@ -163,7 +163,7 @@ PyObject* logcumsumexp_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload logcumsumexp_overloads[] = {
-    {"(Tensor self, int dim, *, Tensor? out=None)", logcumsumexp_0},
+    {"(Tensor self, int dim, *, Tensor!? out=None)", logcumsumexp_0},
 };
 constexpr OpEntry logcumsumexp_op = {"logcumsumexp", logcumsumexp_overloads, 1};
 
@@ -193,36 +193,42 @@ PyObject* diff_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload diff_overloads[] = {
-    {"(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None, *, Tensor? out=None)", diff_0},
+    {"(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None, *, Tensor!? out=None)", diff_0},
 };
 constexpr OpEntry diff_op = {"diff", diff_overloads, 1};
 
 const PyMethodDef kMethods[] = {
-    {"cumsum", python_function(op_method<cumsum_op>), METH_FASTCALL | METH_KEYWORDS, "cumsum(input, dim, *, dtype=None, out=None)\n\nRunning sums along a dimension."},
-    {"cumsum_", python_function(op_method<cumsum_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "cumsum_(input, dim, *, dtype=None)\n\nRunning sums along a dimension."},
-    {"cumprod", python_function(op_method<cumprod_op>), METH_FASTCALL | METH_KEYWORDS, "cumprod(input, dim, *, dtype=None, out=None)\n\nRunning products along a dimension."},
-    {"cumprod_", python_function(op_method<cumprod_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "cumprod_(input, dim, *, dtype=None)\n\nRunning products along a dimension."},
-    {"cummax", python_function(op_method<cummax_op>), METH_FASTCALL | METH_KEYWORDS, "cummax(input, dim, *, out=None)\n\nThe largest entry so far along a dimension, and its index; of equal ones the last."},
-    {"cummin", python_function(op_method<cummin_op>), METH_FASTCALL | METH_KEYWORDS, "cummin(input, dim, *, out=None)\n\nThe smallest entry so far along a dimension, and its index; of equal ones the last."},
-    {"logcumsumexp", python_function(op_method<logcumsumexp_op>), METH_FASTCALL | METH_KEYWORDS, "logcumsumexp(input, dim, *, out=None)\n\nRunning logarithms of sums of exponentials along a dimension, without overflow."},
-    {"diff", python_function(op_method<diff_op>), METH_FASTCALL | METH_KEYWORDS, "diff(input, n=1, dim=-1, prepend=None, append=None, *, out=None)\n\nDifferences of neighbours along a dimension, taken `n` times, with optional values before and after."},
+    {"cumsum", python_function(op_method<cumsum_op>), METH_FASTCALL | METH_KEYWORDS, "cumsum($self, dim, *, dtype=None)\n--\n\nRunning sums along a dimension."},
+    {"cumsum_", python_function(op_method<cumsum_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "cumsum_($self, dim, *, dtype=None)\n--\n\nRunning sums along a dimension."},
+    {"cumprod", python_function(op_method<cumprod_op>), METH_FASTCALL | METH_KEYWORDS, "cumprod($self, dim, *, dtype=None)\n--\n\nRunning products along a dimension."},
+    {"cumprod_", python_function(op_method<cumprod_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "cumprod_($self, dim, *, dtype=None)\n--\n\nRunning products along a dimension."},
+    {"cummax", python_function(op_method<cummax_op>), METH_FASTCALL | METH_KEYWORDS, "cummax($self, dim)\n--\n\nThe largest entry so far along a dimension, and its index; of equal ones the last."},
+    {"cummin", python_function(op_method<cummin_op>), METH_FASTCALL | METH_KEYWORDS, "cummin($self, dim)\n--\n\nThe smallest entry so far along a dimension, and its index; of equal ones the last."},
+    {"logcumsumexp", python_function(op_method<logcumsumexp_op>), METH_FASTCALL | METH_KEYWORDS, "logcumsumexp($self, dim)\n--\n\nRunning logarithms of sums of exponentials along a dimension, without overflow."},
+    {"diff", python_function(op_method<diff_op>), METH_FASTCALL | METH_KEYWORDS, "diff($self, n=1, dim=-1, prepend=None, append=None)\n--\n\nDifferences of neighbours along a dimension, taken `n` times, with optional values before and after."},
     {nullptr, nullptr, 0, nullptr},
 };
 const PyMethodDef kFunctions[] = {
-    {"cumsum", python_function(op_function<cumsum_op>), METH_FASTCALL | METH_KEYWORDS, "cumsum(input, dim, *, dtype=None, out=None)\n\nRunning sums along a dimension."},
-    {"cumsum_", python_function(op_function<cumsum_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "cumsum_(input, dim, *, dtype=None)\n\nRunning sums along a dimension."},
-    {"cumprod", python_function(op_function<cumprod_op>), METH_FASTCALL | METH_KEYWORDS, "cumprod(input, dim, *, dtype=None, out=None)\n\nRunning products along a dimension."},
-    {"cumprod_", python_function(op_function<cumprod_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "cumprod_(input, dim, *, dtype=None)\n\nRunning products along a dimension."},
-    {"cummax", python_function(op_function<cummax_op>), METH_FASTCALL | METH_KEYWORDS, "cummax(input, dim, *, out=None)\n\nThe largest entry so far along a dimension, and its index; of equal ones the last."},
-    {"cummin", python_function(op_function<cummin_op>), METH_FASTCALL | METH_KEYWORDS, "cummin(input, dim, *, out=None)\n\nThe smallest entry so far along a dimension, and its index; of equal ones the last."},
-    {"logcumsumexp", python_function(op_function<logcumsumexp_op>), METH_FASTCALL | METH_KEYWORDS, "logcumsumexp(input, dim, *, out=None)\n\nRunning logarithms of sums of exponentials along a dimension, without overflow."},
-    {"diff", python_function(op_function<diff_op>), METH_FASTCALL | METH_KEYWORDS, "diff(input, n=1, dim=-1, prepend=None, append=None, *, out=None)\n\nDifferences of neighbours along a dimension, taken `n` times, with optional values before and after."},
+    {"cumsum", python_function(op_function<cumsum_op>), METH_FASTCALL | METH_KEYWORDS, "cumsum($module, input, dim, *, dtype=None, out=None)\n--\n\nRunning sums along a dimension."},
+    {"cumsum_", python_function(op_function<cumsum_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "cumsum_($module, input, dim, *, dtype=None)\n--\n\nRunning sums along a dimension."},
+    {"cumprod", python_function(op_function<cumprod_op>), METH_FASTCALL | METH_KEYWORDS, "cumprod($module, input, dim, *, dtype=None, out=None)\n--\n\nRunning products along a dimension."},
+    {"cumprod_", python_function(op_function<cumprod_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "cumprod_($module, input, dim, *, dtype=None)\n--\n\nRunning products along a dimension."},
+    {"cummax", python_function(op_function<cummax_op>), METH_FASTCALL | METH_KEYWORDS, "cummax($module, input, dim, *, out=None)\n--\n\nThe largest entry so far along a dimension, and its index; of equal ones the last."},
+    {"cummin", python_function(op_function<cummin_op>), METH_FASTCALL | METH_KEYWORDS, "cummin($module, input, dim, *, out=None)\n--\n\nThe smallest entry so far along a dimension, and its index; of equal ones the last."},
+    {"logcumsumexp", python_function(op_function<logcumsumexp_op>), METH_FASTCALL | METH_KEYWORDS, "logcumsumexp($module, input, dim, *, out=None)\n--\n\nRunning logarithms of sums of exponentials along a dimension, without overflow."},
+    {"diff", python_function(op_function<diff_op>), METH_FASTCALL | METH_KEYWORDS, "diff($module, input, n=1, dim=-1, prepend=None, append=None, *, out=None)\n--\n\nDifferences of neighbours along a dimension, taken `n` times, with optional values before and after."},
     {nullptr, nullptr, 0, nullptr},
+};
+NamedResult* const kNamed[] = {
+    &cummax_result,
+    &cummin_result,
+    nullptr,
 };
 
 }  // namespace
 
 const PyMethodDef* scan_methods() { return kMethods; }
 const PyMethodDef* scan_functions() { return kFunctions; }
+NamedResult* const* scan_named() { return kNamed; }
 
 }  // namespace facula::python

@@ -128,7 +128,7 @@ PyObject* transpose_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload transpose_inplace_overloads[] = {
-    {"(Tensor self, int dim0, int dim1)", transpose_inplace_0},
+    {"(Tensor! self, int dim0, int dim1)", transpose_inplace_0},
 };
 constexpr OpEntry transpose_inplace_op = {"transpose_", transpose_inplace_overloads, 1};
 
@@ -154,7 +154,7 @@ PyObject* t_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload t_inplace_overloads[] = {
-    {"(Tensor self)", t_inplace_0},
+    {"(Tensor! self)", t_inplace_0},
 };
 constexpr OpEntry t_inplace_op = {"t_", t_inplace_overloads, 1};
 
@@ -270,9 +270,9 @@ PyObject* squeeze_inplace_2(Arguments& a) {
   return result(made);
 }
 constexpr Overload squeeze_inplace_overloads[] = {
-    {"(Tensor self)", squeeze_inplace_0},
-    {"(Tensor self, int dim)", squeeze_inplace_1},
-    {"(Tensor self, int[] dim)", squeeze_inplace_2},
+    {"(Tensor! self)", squeeze_inplace_0},
+    {"(Tensor! self, int dim)", squeeze_inplace_1},
+    {"(Tensor! self, int[] dim)", squeeze_inplace_2},
 };
 constexpr OpEntry squeeze_inplace_op = {"squeeze_", squeeze_inplace_overloads, 3};
 
@@ -300,7 +300,7 @@ PyObject* unsqueeze_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload unsqueeze_inplace_overloads[] = {
-    {"(Tensor self, int dim)", unsqueeze_inplace_0},
+    {"(Tensor! self, int dim)", unsqueeze_inplace_0},
 };
 constexpr OpEntry unsqueeze_inplace_op = {"unsqueeze_", unsqueeze_inplace_overloads, 1};
 
@@ -467,7 +467,7 @@ PyObject* as_strided_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload as_strided_inplace_overloads[] = {
-    {"(Tensor self, int[] size, int[] stride, int? storage_offset=None)", as_strided_inplace_0},
+    {"(Tensor! self, int[] size, int[] stride, int? storage_offset=None)", as_strided_inplace_0},
 };
 constexpr OpEntry as_strided_inplace_op = {"as_strided_", as_strided_inplace_overloads, 1};
 
@@ -749,7 +749,7 @@ PyObject* copy_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload copy_inplace_overloads[] = {
-    {"(Tensor self, Tensor src, bool non_blocking=False)", copy_inplace_0},
+    {"(Tensor! self, Tensor src, bool non_blocking=False)", copy_inplace_0},
 };
 constexpr OpEntry copy_inplace_op = {"copy_", copy_inplace_overloads, 1};
 
@@ -860,7 +860,7 @@ PyObject* cat_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload cat_overloads[] = {
-    {"(Tensor[] tensors, int dim=0, *, Tensor? out=None)", cat_0},
+    {"(Tensor[] tensors, int dim=0, *, Tensor!? out=None)", cat_0},
 };
 constexpr OpEntry cat_op = {"cat", cat_overloads, 1};
 
@@ -884,7 +884,7 @@ PyObject* stack_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload stack_overloads[] = {
-    {"(Tensor[] tensors, int dim=0, *, Tensor? out=None)", stack_0},
+    {"(Tensor[] tensors, int dim=0, *, Tensor!? out=None)", stack_0},
 };
 constexpr OpEntry stack_op = {"stack", stack_overloads, 1};
 
@@ -906,7 +906,7 @@ PyObject* hstack_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload hstack_overloads[] = {
-    {"(Tensor[] tensors, *, Tensor? out=None)", hstack_0},
+    {"(Tensor[] tensors, *, Tensor!? out=None)", hstack_0},
 };
 constexpr OpEntry hstack_op = {"hstack", hstack_overloads, 1};
 
@@ -928,7 +928,7 @@ PyObject* vstack_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload vstack_overloads[] = {
-    {"(Tensor[] tensors, *, Tensor? out=None)", vstack_0},
+    {"(Tensor[] tensors, *, Tensor!? out=None)", vstack_0},
 };
 constexpr OpEntry vstack_op = {"vstack", vstack_overloads, 1};
 
@@ -950,7 +950,7 @@ PyObject* dstack_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload dstack_overloads[] = {
-    {"(Tensor[] tensors, *, Tensor? out=None)", dstack_0},
+    {"(Tensor[] tensors, *, Tensor!? out=None)", dstack_0},
 };
 constexpr OpEntry dstack_op = {"dstack", dstack_overloads, 1};
 
@@ -1141,7 +1141,7 @@ PyObject* tril_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload tril_overloads[] = {
-    {"(Tensor self, int diagonal=0, *, Tensor? out=None)", tril_0},
+    {"(Tensor self, int diagonal=0, *, Tensor!? out=None)", tril_0},
 };
 constexpr OpEntry tril_op = {"tril", tril_overloads, 1};
 
@@ -1155,7 +1155,7 @@ PyObject* tril_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload tril_inplace_overloads[] = {
-    {"(Tensor self, int diagonal=0)", tril_inplace_0},
+    {"(Tensor! self, int diagonal=0)", tril_inplace_0},
 };
 constexpr OpEntry tril_inplace_op = {"tril_", tril_inplace_overloads, 1};
 
@@ -1179,7 +1179,7 @@ PyObject* triu_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload triu_overloads[] = {
-    {"(Tensor self, int diagonal=0, *, Tensor? out=None)", triu_0},
+    {"(Tensor self, int diagonal=0, *, Tensor!? out=None)", triu_0},
 };
 constexpr OpEntry triu_op = {"triu", triu_overloads, 1};
 
@@ -1193,7 +1193,7 @@ PyObject* triu_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload triu_inplace_overloads[] = {
-    {"(Tensor self, int diagonal=0)", triu_inplace_0},
+    {"(Tensor! self, int diagonal=0)", triu_inplace_0},
 };
 constexpr OpEntry triu_inplace_op = {"triu_", triu_inplace_overloads, 1};
 
@@ -1217,7 +1217,7 @@ PyObject* diag_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload diag_overloads[] = {
-    {"(Tensor self, int diagonal=0, *, Tensor? out=None)", diag_0},
+    {"(Tensor self, int diagonal=0, *, Tensor!? out=None)", diag_0},
 };
 constexpr OpEntry diag_op = {"diag", diag_overloads, 1};
 
@@ -1251,136 +1251,140 @@ constexpr Overload trace_overloads[] = {
 constexpr OpEntry trace_op = {"trace", trace_overloads, 1};
 
 const PyMethodDef kMethods[] = {
-    {"view", python_function(op_method<view_op>), METH_FASTCALL | METH_KEYWORDS, "view(input, size)\nview(input, dtype)\n\nThe same memory with other sizes, one of which may be -1, or read as another dtype. Fails when the\nstrides do not allow it."},
-    {"reshape", python_function(op_method<reshape_op>), METH_FASTCALL | METH_KEYWORDS, "reshape(input, shape)\n\nThe same entries in other sizes, one of which may be -1: a view where that is possible, else a copy."},
-    {"expand", python_function(op_method<expand_op>), METH_FASTCALL | METH_KEYWORDS, "expand(input, size, *, implicit=False)\n\nDimensions of size 1 repeated without copying, and new ones in front; -1 keeps a size."},
-    {"expand_as", python_function(op_method<expand_as_op>), METH_FASTCALL | METH_KEYWORDS, "expand_as(input, other)\n\n`self` expanded to the sizes of `other`."},
-    {"view_as", python_function(op_method<view_as_op>), METH_FASTCALL | METH_KEYWORDS, "view_as(input, other)\n\n`self` viewed with the sizes of `other`."},
-    {"permute", python_function(op_method<permute_op>), METH_FASTCALL | METH_KEYWORDS, "permute(input, dims)\n\nThe dimensions in another order."},
-    {"transpose", python_function(op_method<transpose_op>), METH_FASTCALL | METH_KEYWORDS, "transpose(input, dim0, dim1)\n\nTwo dimensions exchanged."},
-    {"swapaxes", python_function(op_method<transpose_op>), METH_FASTCALL | METH_KEYWORDS, "transpose(input, dim0, dim1)\n\nTwo dimensions exchanged."},
-    {"swapdims", python_function(op_method<transpose_op>), METH_FASTCALL | METH_KEYWORDS, "transpose(input, dim0, dim1)\n\nTwo dimensions exchanged."},
-    {"transpose_", python_function(op_method<transpose_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "transpose_(input, dim0, dim1)\n\nTwo dimensions exchanged."},
-    {"swapaxes_", python_function(op_method<transpose_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "transpose_(input, dim0, dim1)\n\nTwo dimensions exchanged."},
-    {"swapdims_", python_function(op_method<transpose_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "transpose_(input, dim0, dim1)\n\nTwo dimensions exchanged."},
-    {"t", python_function(op_method<t_op>), METH_FASTCALL | METH_KEYWORDS, "t(input)\n\nThe transpose of a matrix; vectors and tensors without dimensions stay as they are."},
-    {"t_", python_function(op_method<t_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "t_(input)\n\nThe transpose of a matrix; vectors and tensors without dimensions stay as they are."},
-    {"movedim", python_function(op_method<movedim_op>), METH_FASTCALL | METH_KEYWORDS, "movedim(input, source, destination)\nmovedim(input, source, destination)\n\nDimensions moved from their places to others; the rest keep their order."},
-    {"moveaxis", python_function(op_method<movedim_op>), METH_FASTCALL | METH_KEYWORDS, "movedim(input, source, destination)\nmovedim(input, source, destination)\n\nDimensions moved from their places to others; the rest keep their order."},
-    {"squeeze", python_function(op_method<squeeze_op>), METH_FASTCALL | METH_KEYWORDS, "squeeze(input)\nsqueeze(input, dim)\nsqueeze(input, dim)\n\nWithout dimensions of size 1: all of them, or those named."},
-    {"squeeze_", python_function(op_method<squeeze_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "squeeze_(input)\nsqueeze_(input, dim)\nsqueeze_(input, dim)\n\nWithout dimensions of size 1: all of them, or those named."},
-    {"unsqueeze", python_function(op_method<unsqueeze_op>), METH_FASTCALL | METH_KEYWORDS, "unsqueeze(input, dim)\n\nWith a new dimension of size 1 before `dim`."},
-    {"unsqueeze_", python_function(op_method<unsqueeze_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "unsqueeze_(input, dim)\n\nWith a new dimension of size 1 before `dim`."},
-    {"select", python_function(op_method<select_op>), METH_FASTCALL | METH_KEYWORDS, "select(input, dim, index)\n\nThe slice at one index of a dimension, which disappears."},
-    {"narrow", python_function(op_method<narrow_op>), METH_FASTCALL | METH_KEYWORDS, "narrow(input, dim, start, length)\nnarrow(input, dim, start, length)\n\n`length` entries of a dimension from `start` on."},
-    {"slice", python_function(op_method<slice_op>), METH_FASTCALL | METH_KEYWORDS, "slice(input, dim=0, start=None, end=None, step=1)\n\nEvery `step`-th entry of a dimension from `start` up to but without `end`. Bounds beyond the size\nare cut to it."},
-    {"diagonal", python_function(op_method<diagonal_op>), METH_FASTCALL | METH_KEYWORDS, "diagonal(input, offset=0, dim1=0, dim2=1)\n\nThe diagonal over two dimensions, as a new last dimension. A positive offset lies above the main\ndiagonal."},
-    {"flatten", python_function(op_method<flatten_op>), METH_FASTCALL | METH_KEYWORDS, "flatten(input, start_dim=0, end_dim=-1)\n\nThe dimensions from `start_dim` to `end_dim` joined into one."},
-    {"unflatten", python_function(op_method<unflatten_op>), METH_FASTCALL | METH_KEYWORDS, "unflatten(input, dim, sizes)\n\nOne dimension split into several, one of whose sizes may be -1."},
-    {"ravel", python_function(op_method<ravel_op>), METH_FASTCALL | METH_KEYWORDS, "ravel(input)\n\nAll entries as one dimension, in contiguous memory."},
-    {"unfold", python_function(op_method<unfold_op>), METH_FASTCALL | METH_KEYWORDS, "unfold(input, dimension, size, step)\n\nWindows of `size` entries every `step` entries along a dimension, as a new last dimension."},
-    {"as_strided", python_function(op_method<as_strided_op>), METH_FASTCALL | METH_KEYWORDS, "as_strided(input, size, stride, storage_offset=None)\n\nA view of the storage with exactly the given sizes, strides and offset. It must stay within the\nstorage."},
-    {"as_strided_", python_function(op_method<as_strided_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "as_strided_(input, size, stride, storage_offset=None)\n\nA view of the storage with exactly the given sizes, strides and offset. It must stay within the\nstorage."},
-    {"alias", python_function(op_method<alias_op>), METH_FASTCALL | METH_KEYWORDS, "alias(input)\n\nAnother tensor on the same memory."},
-    {"chunk", python_function(op_method<chunk_op>), METH_FASTCALL | METH_KEYWORDS, "chunk(input, chunks, dim=0)\n\nAt most `chunks` parts along a dimension, all of the same size but the last."},
-    {"split", python_function(op_method<split_op>), METH_FASTCALL | METH_KEYWORDS, "split(input, split_size, dim=0)\nsplit(input, split_size, dim=0)\n\nParts of `split_size` entries along a dimension, the last one perhaps smaller; or parts of the\nlisted sizes."},
-    {"split_with_sizes", python_function(op_method<split_with_sizes_op>), METH_FASTCALL | METH_KEYWORDS, "split_with_sizes(input, split_sizes, dim=0)\n\nParts of the listed sizes along a dimension; the sizes add up to it."},
-    {"tensor_split", python_function(op_method<tensor_split_op>), METH_FASTCALL | METH_KEYWORDS, "tensor_split(input, sections, dim=0)\ntensor_split(input, indices, dim=0)\ntensor_split(input, tensor_indices_or_sections, dim=0)\n\n`sections` parts along a dimension whose sizes differ by at most one; or parts cut at the listed\nindices."},
-    {"unbind", python_function(op_method<unbind_op>), METH_FASTCALL | METH_KEYWORDS, "unbind(input, dim=0)\n\nThe slices along a dimension, which disappears."},
-    {"broadcast_to", python_function(op_method<broadcast_to_op>), METH_FASTCALL | METH_KEYWORDS, "broadcast_to(input, size)\n\n`self` expanded to the given sizes by the rules of broadcasting."},
-    {"contiguous", python_function(op_method<contiguous_op>), METH_FASTCALL | METH_KEYWORDS, "contiguous(input, *, memory_format=contiguous_format)\n\nThe tensor itself when it is contiguous in the memory format, else a copy that is."},
-    {"clone", python_function(op_method<clone_op>), METH_FASTCALL | METH_KEYWORDS, "clone(input, *, memory_format=None)\n\nA copy in memory of its own, in the order of dimensions of `self` unless a memory format is given."},
-    {"copy_", python_function(op_method<copy_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "copy_(input, src, non_blocking=False)\n\nWrites the entries of `src`, broadcast and converted, into `self`."},
-    {"type_as", python_function(op_method<type_as_op>), METH_FASTCALL | METH_KEYWORDS, "type_as(input, other)\n\n`self` with the dtype and on the device of `other`."},
-    {"flip", python_function(op_method<flip_op>), METH_FASTCALL | METH_KEYWORDS, "flip(input, dims)\n\nThe entries in reverse order along the given dimensions."},
-    {"fliplr", python_function(op_method<fliplr_op>), METH_FASTCALL | METH_KEYWORDS, "fliplr(input)\n\nThe columns in reverse order: a flip of the second dimension."},
-    {"flipud", python_function(op_method<flipud_op>), METH_FASTCALL | METH_KEYWORDS, "flipud(input)\n\nThe rows in reverse order: a flip of the first dimension."},
-    {"roll", python_function(op_method<roll_op>), METH_FASTCALL | METH_KEYWORDS, "roll(input, shifts, dims=[])\n\nThe entries shifted along dimensions; those that fall off come back at the other end. Without\ndimensions the flattened tensor is shifted."},
-    {"rot90", python_function(op_method<rot90_op>), METH_FASTCALL | METH_KEYWORDS, "rot90(input, k=1, dims=[0,1])\n\nThe plane of two dimensions rotated by `k` quarter turns, from the first towards the second."},
-    {"repeat", python_function(op_method<repeat_op>), METH_FASTCALL | METH_KEYWORDS, "repeat(input, repeats)\n\nThe tensor copied the given number of times along each dimension; more numbers than dimensions add\ndimensions in front."},
-    {"repeat_interleave", python_function(op_method<repeat_interleave_op>), METH_FASTCALL | METH_KEYWORDS, "repeat_interleave(repeats, *, output_size=None)\nrepeat_interleave(input, repeats, dim=None, *, output_size=None)\nrepeat_interleave(input, repeats, dim=None, *, output_size=None)\n\nEvery entry repeated in place, each as often as `repeats` says, along a dimension or in the\nflattened tensor. With `repeats` alone: each index as often as its entry."},
-    {"tile", python_function(op_method<tile_op>), METH_FASTCALL | METH_KEYWORDS, "tile(input, dims)\n\nThe tensor laid side by side the given number of times along the last dimensions."},
-    {"tril", python_function(op_method<tril_op>), METH_FASTCALL | METH_KEYWORDS, "tril(input, diagonal=0, *, out=None)\n\nThe lower triangle of each matrix, on and below a diagonal; zero elsewhere."},
-    {"tril_", python_function(op_method<tril_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "tril_(input, diagonal=0)\n\nThe lower triangle of each matrix, on and below a diagonal; zero elsewhere."},
-    {"triu", python_function(op_method<triu_op>), METH_FASTCALL | METH_KEYWORDS, "triu(input, diagonal=0, *, out=None)\n\nThe upper triangle of each matrix, on and above a diagonal; zero elsewhere."},
-    {"triu_", python_function(op_method<triu_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "triu_(input, diagonal=0)\n\nThe upper triangle of each matrix, on and above a diagonal; zero elsewhere."},
-    {"diag", python_function(op_method<diag_op>), METH_FASTCALL | METH_KEYWORDS, "diag(input, diagonal=0, *, out=None)\n\nA matrix with a vector on its diagonal, or the diagonal of a matrix."},
-    {"diag_embed", python_function(op_method<diag_embed_op>), METH_FASTCALL | METH_KEYWORDS, "diag_embed(input, offset=0, dim1=-2, dim2=-1)\n\nMatrices over two new dimensions with the last dimension on a diagonal."},
-    {"trace", python_function(op_method<trace_op>), METH_FASTCALL | METH_KEYWORDS, "trace(input)\n\nThe sum of the main diagonal of a matrix."},
+    {"view", python_function(op_method<view_op>), METH_FASTCALL | METH_KEYWORDS, "view(size)\nview(dtype)\n\nThe same memory with other sizes, one of which may be -1, or read as another dtype. Fails when the\nstrides do not allow it."},
+    {"reshape", python_function(op_method<reshape_op>), METH_FASTCALL | METH_KEYWORDS, "reshape(shape)\n\nThe same entries in other sizes, one of which may be -1: a view where that is possible, else a copy."},
+    {"expand", python_function(op_method<expand_op>), METH_FASTCALL | METH_KEYWORDS, "expand(size, *, implicit=False)\n\nDimensions of size 1 repeated without copying, and new ones in front; -1 keeps a size."},
+    {"expand_as", python_function(op_method<expand_as_op>), METH_FASTCALL | METH_KEYWORDS, "expand_as($self, other)\n--\n\n`self` expanded to the sizes of `other`."},
+    {"view_as", python_function(op_method<view_as_op>), METH_FASTCALL | METH_KEYWORDS, "view_as($self, other)\n--\n\n`self` viewed with the sizes of `other`."},
+    {"permute", python_function(op_method<permute_op>), METH_FASTCALL | METH_KEYWORDS, "permute(dims)\n\nThe dimensions in another order."},
+    {"transpose", python_function(op_method<transpose_op>), METH_FASTCALL | METH_KEYWORDS, "transpose($self, dim0, dim1)\n--\n\nTwo dimensions exchanged."},
+    {"swapaxes", python_function(op_method<transpose_op>), METH_FASTCALL | METH_KEYWORDS, "swapaxes($self, dim0, dim1)\n--\n\nTwo dimensions exchanged."},
+    {"swapdims", python_function(op_method<transpose_op>), METH_FASTCALL | METH_KEYWORDS, "swapdims($self, dim0, dim1)\n--\n\nTwo dimensions exchanged."},
+    {"transpose_", python_function(op_method<transpose_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "transpose_($self, dim0, dim1)\n--\n\nTwo dimensions exchanged."},
+    {"swapaxes_", python_function(op_method<transpose_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "swapaxes_($self, dim0, dim1)\n--\n\nTwo dimensions exchanged."},
+    {"swapdims_", python_function(op_method<transpose_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "swapdims_($self, dim0, dim1)\n--\n\nTwo dimensions exchanged."},
+    {"t", python_function(op_method<t_op>), METH_FASTCALL | METH_KEYWORDS, "t($self)\n--\n\nThe transpose of a matrix; vectors and tensors without dimensions stay as they are."},
+    {"t_", python_function(op_method<t_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "t_($self)\n--\n\nThe transpose of a matrix; vectors and tensors without dimensions stay as they are."},
+    {"movedim", python_function(op_method<movedim_op>), METH_FASTCALL | METH_KEYWORDS, "movedim(source, destination)\n\nDimensions moved from their places to others; the rest keep their order."},
+    {"moveaxis", python_function(op_method<movedim_op>), METH_FASTCALL | METH_KEYWORDS, "moveaxis(source, destination)\n\nDimensions moved from their places to others; the rest keep their order."},
+    {"squeeze", python_function(op_method<squeeze_op>), METH_FASTCALL | METH_KEYWORDS, "squeeze()\nsqueeze(dim)\n\nWithout dimensions of size 1: all of them, or those named."},
+    {"squeeze_", python_function(op_method<squeeze_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "squeeze_()\nsqueeze_(dim)\n\nWithout dimensions of size 1: all of them, or those named."},
+    {"unsqueeze", python_function(op_method<unsqueeze_op>), METH_FASTCALL | METH_KEYWORDS, "unsqueeze($self, dim)\n--\n\nWith a new dimension of size 1 before `dim`."},
+    {"unsqueeze_", python_function(op_method<unsqueeze_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "unsqueeze_($self, dim)\n--\n\nWith a new dimension of size 1 before `dim`."},
+    {"select", python_function(op_method<select_op>), METH_FASTCALL | METH_KEYWORDS, "select($self, dim, index)\n--\n\nThe slice at one index of a dimension, which disappears."},
+    {"narrow", python_function(op_method<narrow_op>), METH_FASTCALL | METH_KEYWORDS, "narrow(dim, start, length)\n\n`length` entries of a dimension from `start` on."},
+    {"slice", python_function(op_method<slice_op>), METH_FASTCALL | METH_KEYWORDS, "slice($self, dim=0, start=None, end=None, step=1)\n--\n\nEvery `step`-th entry of a dimension from `start` up to but without `end`. Bounds beyond the size\nare cut to it."},
+    {"diagonal", python_function(op_method<diagonal_op>), METH_FASTCALL | METH_KEYWORDS, "diagonal($self, offset=0, dim1=0, dim2=1)\n--\n\nThe diagonal over two dimensions, as a new last dimension. A positive offset lies above the main\ndiagonal."},
+    {"flatten", python_function(op_method<flatten_op>), METH_FASTCALL | METH_KEYWORDS, "flatten($self, start_dim=0, end_dim=-1)\n--\n\nThe dimensions from `start_dim` to `end_dim` joined into one."},
+    {"unflatten", python_function(op_method<unflatten_op>), METH_FASTCALL | METH_KEYWORDS, "unflatten($self, dim, sizes)\n--\n\nOne dimension split into several, one of whose sizes may be -1."},
+    {"ravel", python_function(op_method<ravel_op>), METH_FASTCALL | METH_KEYWORDS, "ravel($self)\n--\n\nAll entries as one dimension, in contiguous memory."},
+    {"unfold", python_function(op_method<unfold_op>), METH_FASTCALL | METH_KEYWORDS, "unfold($self, dimension, size, step)\n--\n\nWindows of `size` entries every `step` entries along a dimension, as a new last dimension."},
+    {"as_strided", python_function(op_method<as_strided_op>), METH_FASTCALL | METH_KEYWORDS, "as_strided($self, size, stride, storage_offset=None)\n--\n\nA view of the storage with exactly the given sizes, strides and offset. It must stay within the\nstorage."},
+    {"as_strided_", python_function(op_method<as_strided_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "as_strided_($self, size, stride, storage_offset=None)\n--\n\nA view of the storage with exactly the given sizes, strides and offset. It must stay within the\nstorage."},
+    {"alias", python_function(op_method<alias_op>), METH_FASTCALL | METH_KEYWORDS, "alias($self)\n--\n\nAnother tensor on the same memory."},
+    {"chunk", python_function(op_method<chunk_op>), METH_FASTCALL | METH_KEYWORDS, "chunk($self, chunks, dim=0)\n--\n\nAt most `chunks` parts along a dimension, all of the same size but the last."},
+    {"split", python_function(op_method<split_op>), METH_FASTCALL | METH_KEYWORDS, "split(split_size, dim=0)\n\nParts of `split_size` entries along a dimension, the last one perhaps smaller; or parts of the\nlisted sizes."},
+    {"split_with_sizes", python_function(op_method<split_with_sizes_op>), METH_FASTCALL | METH_KEYWORDS, "split_with_sizes($self, split_sizes, dim=0)\n--\n\nParts of the listed sizes along a dimension; the sizes add up to it."},
+    {"tensor_split", python_function(op_method<tensor_split_op>), METH_FASTCALL | METH_KEYWORDS, "tensor_split(sections, dim=0)\ntensor_split(indices, dim=0)\ntensor_split(tensor_indices_or_sections, dim=0)\n\n`sections` parts along a dimension whose sizes differ by at most one; or parts cut at the listed\nindices."},
+    {"unbind", python_function(op_method<unbind_op>), METH_FASTCALL | METH_KEYWORDS, "unbind($self, dim=0)\n--\n\nThe slices along a dimension, which disappears."},
+    {"broadcast_to", python_function(op_method<broadcast_to_op>), METH_FASTCALL | METH_KEYWORDS, "broadcast_to(size)\n\n`self` expanded to the given sizes by the rules of broadcasting."},
+    {"contiguous", python_function(op_method<contiguous_op>), METH_FASTCALL | METH_KEYWORDS, "contiguous(*, memory_format=contiguous_format)\n\nThe tensor itself when it is contiguous in the memory format, else a copy that is."},
+    {"clone", python_function(op_method<clone_op>), METH_FASTCALL | METH_KEYWORDS, "clone($self, *, memory_format=None)\n--\n\nA copy in memory of its own, in the order of dimensions of `self` unless a memory format is given."},
+    {"copy_", python_function(op_method<copy_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "copy_($self, src, non_blocking=False)\n--\n\nWrites the entries of `src`, broadcast and converted, into `self`."},
+    {"type_as", python_function(op_method<type_as_op>), METH_FASTCALL | METH_KEYWORDS, "type_as($self, other)\n--\n\n`self` with the dtype and on the device of `other`."},
+    {"flip", python_function(op_method<flip_op>), METH_FASTCALL | METH_KEYWORDS, "flip(dims)\n\nThe entries in reverse order along the given dimensions."},
+    {"fliplr", python_function(op_method<fliplr_op>), METH_FASTCALL | METH_KEYWORDS, "fliplr($self)\n--\n\nThe columns in reverse order: a flip of the second dimension."},
+    {"flipud", python_function(op_method<flipud_op>), METH_FASTCALL | METH_KEYWORDS, "flipud($self)\n--\n\nThe rows in reverse order: a flip of the first dimension."},
+    {"roll", python_function(op_method<roll_op>), METH_FASTCALL | METH_KEYWORDS, "roll($self, shifts, dims=[])\n--\n\nThe entries shifted along dimensions; those that fall off come back at the other end. Without\ndimensions the flattened tensor is shifted."},
+    {"rot90", python_function(op_method<rot90_op>), METH_FASTCALL | METH_KEYWORDS, "rot90($self, k=1, dims=[0,1])\n--\n\nThe plane of two dimensions rotated by `k` quarter turns, from the first towards the second."},
+    {"repeat", python_function(op_method<repeat_op>), METH_FASTCALL | METH_KEYWORDS, "repeat(repeats)\n\nThe tensor copied the given number of times along each dimension; more numbers than dimensions add\ndimensions in front."},
+    {"repeat_interleave", python_function(op_method<repeat_interleave_op>), METH_FASTCALL | METH_KEYWORDS, "repeat_interleave(repeats, dim=None, *, output_size=None)\n\nEvery entry repeated in place, each as often as `repeats` says, along a dimension or in the\nflattened tensor. With `repeats` alone: each index as often as its entry."},
+    {"tile", python_function(op_method<tile_op>), METH_FASTCALL | METH_KEYWORDS, "tile(dims)\n\nThe tensor laid side by side the given number of times along the last dimensions."},
+    {"tril", python_function(op_method<tril_op>), METH_FASTCALL | METH_KEYWORDS, "tril($self, diagonal=0)\n--\n\nThe lower triangle of each matrix, on and below a diagonal; zero elsewhere."},
+    {"tril_", python_function(op_method<tril_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "tril_($self, diagonal=0)\n--\n\nThe lower triangle of each matrix, on and below a diagonal; zero elsewhere."},
+    {"triu", python_function(op_method<triu_op>), METH_FASTCALL | METH_KEYWORDS, "triu($self, diagonal=0)\n--\n\nThe upper triangle of each matrix, on and above a diagonal; zero elsewhere."},
+    {"triu_", python_function(op_method<triu_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "triu_($self, diagonal=0)\n--\n\nThe upper triangle of each matrix, on and above a diagonal; zero elsewhere."},
+    {"diag", python_function(op_method<diag_op>), METH_FASTCALL | METH_KEYWORDS, "diag($self, diagonal=0)\n--\n\nA matrix with a vector on its diagonal, or the diagonal of a matrix."},
+    {"diag_embed", python_function(op_method<diag_embed_op>), METH_FASTCALL | METH_KEYWORDS, "diag_embed($self, offset=0, dim1=-2, dim2=-1)\n--\n\nMatrices over two new dimensions with the last dimension on a diagonal."},
+    {"trace", python_function(op_method<trace_op>), METH_FASTCALL | METH_KEYWORDS, "trace($self)\n--\n\nThe sum of the main diagonal of a matrix."},
     {nullptr, nullptr, 0, nullptr},
 };
 const PyMethodDef kFunctions[] = {
-    {"reshape", python_function(op_function<reshape_op>), METH_FASTCALL | METH_KEYWORDS, "reshape(input, shape)\n\nThe same entries in other sizes, one of which may be -1: a view where that is possible, else a copy."},
-    {"permute", python_function(op_function<permute_op>), METH_FASTCALL | METH_KEYWORDS, "permute(input, dims)\n\nThe dimensions in another order."},
-    {"transpose", python_function(op_function<transpose_op>), METH_FASTCALL | METH_KEYWORDS, "transpose(input, dim0, dim1)\n\nTwo dimensions exchanged."},
-    {"swapaxes", python_function(op_function<transpose_op>), METH_FASTCALL | METH_KEYWORDS, "transpose(input, dim0, dim1)\n\nTwo dimensions exchanged."},
-    {"swapdims", python_function(op_function<transpose_op>), METH_FASTCALL | METH_KEYWORDS, "transpose(input, dim0, dim1)\n\nTwo dimensions exchanged."},
-    {"transpose_", python_function(op_function<transpose_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "transpose_(input, dim0, dim1)\n\nTwo dimensions exchanged."},
-    {"swapaxes_", python_function(op_function<transpose_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "transpose_(input, dim0, dim1)\n\nTwo dimensions exchanged."},
-    {"swapdims_", python_function(op_function<transpose_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "transpose_(input, dim0, dim1)\n\nTwo dimensions exchanged."},
-    {"t", python_function(op_function<t_op>), METH_FASTCALL | METH_KEYWORDS, "t(input)\n\nThe transpose of a matrix; vectors and tensors without dimensions stay as they are."},
-    {"t_", python_function(op_function<t_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "t_(input)\n\nThe transpose of a matrix; vectors and tensors without dimensions stay as they are."},
-    {"movedim", python_function(op_function<movedim_op>), METH_FASTCALL | METH_KEYWORDS, "movedim(input, source, destination)\nmovedim(input, source, destination)\n\nDimensions moved from their places to others; the rest keep their order."},
-    {"moveaxis", python_function(op_function<movedim_op>), METH_FASTCALL | METH_KEYWORDS, "movedim(input, source, destination)\nmovedim(input, source, destination)\n\nDimensions moved from their places to others; the rest keep their order."},
-    {"squeeze", python_function(op_function<squeeze_op>), METH_FASTCALL | METH_KEYWORDS, "squeeze(input)\nsqueeze(input, dim)\nsqueeze(input, dim)\n\nWithout dimensions of size 1: all of them, or those named."},
-    {"squeeze_", python_function(op_function<squeeze_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "squeeze_(input)\nsqueeze_(input, dim)\nsqueeze_(input, dim)\n\nWithout dimensions of size 1: all of them, or those named."},
-    {"unsqueeze", python_function(op_function<unsqueeze_op>), METH_FASTCALL | METH_KEYWORDS, "unsqueeze(input, dim)\n\nWith a new dimension of size 1 before `dim`."},
-    {"unsqueeze_", python_function(op_function<unsqueeze_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "unsqueeze_(input, dim)\n\nWith a new dimension of size 1 before `dim`."},
-    {"select", python_function(op_function<select_op>), METH_FASTCALL | METH_KEYWORDS, "select(input, dim, index)\n\nThe slice at one index of a dimension, which disappears."},
-    {"narrow", python_function(op_function<narrow_op>), METH_FASTCALL | METH_KEYWORDS, "narrow(input, dim, start, length)\nnarrow(input, dim, start, length)\n\n`length` entries of a dimension from `start` on."},
-    {"slice", python_function(op_function<slice_op>), METH_FASTCALL | METH_KEYWORDS, "slice(input, dim=0, start=None, end=None, step=1)\n\nEvery `step`-th entry of a dimension from `start` up to but without `end`. Bounds beyond the size\nare cut to it."},
-    {"diagonal", python_function(op_function<diagonal_op>), METH_FASTCALL | METH_KEYWORDS, "diagonal(input, offset=0, dim1=0, dim2=1)\n\nThe diagonal over two dimensions, as a new last dimension. A positive offset lies above the main\ndiagonal."},
-    {"flatten", python_function(op_function<flatten_op>), METH_FASTCALL | METH_KEYWORDS, "flatten(input, start_dim=0, end_dim=-1)\n\nThe dimensions from `start_dim` to `end_dim` joined into one."},
-    {"unflatten", python_function(op_function<unflatten_op>), METH_FASTCALL | METH_KEYWORDS, "unflatten(input, dim, sizes)\n\nOne dimension split into several, one of whose sizes may be -1."},
-    {"ravel", python_function(op_function<ravel_op>), METH_FASTCALL | METH_KEYWORDS, "ravel(input)\n\nAll entries as one dimension, in contiguous memory."},
-    {"as_strided", python_function(op_function<as_strided_op>), METH_FASTCALL | METH_KEYWORDS, "as_strided(input, size, stride, storage_offset=None)\n\nA view of the storage with exactly the given sizes, strides and offset. It must stay within the\nstorage."},
-    {"as_strided_", python_function(op_function<as_strided_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "as_strided_(input, size, stride, storage_offset=None)\n\nA view of the storage with exactly the given sizes, strides and offset. It must stay within the\nstorage."},
-    {"alias", python_function(op_function<alias_op>), METH_FASTCALL | METH_KEYWORDS, "alias(input)\n\nAnother tensor on the same memory."},
-    {"view_as_real", python_function(op_function<view_as_real_op>), METH_FASTCALL | METH_KEYWORDS, "view_as_real(input)\n\nA complex tensor as a real one with a new last dimension: real and imaginary part."},
-    {"view_as_complex", python_function(op_function<view_as_complex_op>), METH_FASTCALL | METH_KEYWORDS, "view_as_complex(input)\n\nA float tensor whose last dimension has size 2 as complex numbers."},
-    {"chunk", python_function(op_function<chunk_op>), METH_FASTCALL | METH_KEYWORDS, "chunk(input, chunks, dim=0)\n\nAt most `chunks` parts along a dimension, all of the same size but the last."},
-    {"split", python_function(op_function<split_op>), METH_FASTCALL | METH_KEYWORDS, "split(input, split_size, dim=0)\nsplit(input, split_size, dim=0)\n\nParts of `split_size` entries along a dimension, the last one perhaps smaller; or parts of the\nlisted sizes."},
-    {"split_with_sizes", python_function(op_function<split_with_sizes_op>), METH_FASTCALL | METH_KEYWORDS, "split_with_sizes(input, split_sizes, dim=0)\n\nParts of the listed sizes along a dimension; the sizes add up to it."},
+    {"reshape", python_function(op_function<reshape_op>), METH_FASTCALL | METH_KEYWORDS, "reshape($module, input, shape)\n--\n\nThe same entries in other sizes, one of which may be -1: a view where that is possible, else a copy."},
+    {"permute", python_function(op_function<permute_op>), METH_FASTCALL | METH_KEYWORDS, "permute($module, input, dims)\n--\n\nThe dimensions in another order."},
+    {"transpose", python_function(op_function<transpose_op>), METH_FASTCALL | METH_KEYWORDS, "transpose($module, input, dim0, dim1)\n--\n\nTwo dimensions exchanged."},
+    {"swapaxes", python_function(op_function<transpose_op>), METH_FASTCALL | METH_KEYWORDS, "swapaxes($module, input, dim0, dim1)\n--\n\nTwo dimensions exchanged."},
+    {"swapdims", python_function(op_function<transpose_op>), METH_FASTCALL | METH_KEYWORDS, "swapdims($module, input, dim0, dim1)\n--\n\nTwo dimensions exchanged."},
+    {"transpose_", python_function(op_function<transpose_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "transpose_($module, input, dim0, dim1)\n--\n\nTwo dimensions exchanged."},
+    {"swapaxes_", python_function(op_function<transpose_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "swapaxes_($module, input, dim0, dim1)\n--\n\nTwo dimensions exchanged."},
+    {"swapdims_", python_function(op_function<transpose_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "swapdims_($module, input, dim0, dim1)\n--\n\nTwo dimensions exchanged."},
+    {"t", python_function(op_function<t_op>), METH_FASTCALL | METH_KEYWORDS, "t($module, input)\n--\n\nThe transpose of a matrix; vectors and tensors without dimensions stay as they are."},
+    {"t_", python_function(op_function<t_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "t_($module, input)\n--\n\nThe transpose of a matrix; vectors and tensors without dimensions stay as they are."},
+    {"movedim", python_function(op_function<movedim_op>), METH_FASTCALL | METH_KEYWORDS, "movedim(input, source, destination)\n\nDimensions moved from their places to others; the rest keep their order."},
+    {"moveaxis", python_function(op_function<movedim_op>), METH_FASTCALL | METH_KEYWORDS, "moveaxis(input, source, destination)\n\nDimensions moved from their places to others; the rest keep their order."},
+    {"squeeze", python_function(op_function<squeeze_op>), METH_FASTCALL | METH_KEYWORDS, "squeeze(input)\nsqueeze(input, dim)\n\nWithout dimensions of size 1: all of them, or those named."},
+    {"squeeze_", python_function(op_function<squeeze_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "squeeze_(input)\nsqueeze_(input, dim)\n\nWithout dimensions of size 1: all of them, or those named."},
+    {"unsqueeze", python_function(op_function<unsqueeze_op>), METH_FASTCALL | METH_KEYWORDS, "unsqueeze($module, input, dim)\n--\n\nWith a new dimension of size 1 before `dim`."},
+    {"unsqueeze_", python_function(op_function<unsqueeze_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "unsqueeze_($module, input, dim)\n--\n\nWith a new dimension of size 1 before `dim`."},
+    {"select", python_function(op_function<select_op>), METH_FASTCALL | METH_KEYWORDS, "select($module, input, dim, index)\n--\n\nThe slice at one index of a dimension, which disappears."},
+    {"narrow", python_function(op_function<narrow_op>), METH_FASTCALL | METH_KEYWORDS, "narrow(input, dim, start, length)\n\n`length` entries of a dimension from `start` on."},
+    {"slice", python_function(op_function<slice_op>), METH_FASTCALL | METH_KEYWORDS, "slice($module, input, dim=0, start=None, end=None, step=1)\n--\n\nEvery `step`-th entry of a dimension from `start` up to but without `end`. Bounds beyond the size\nare cut to it."},
+    {"diagonal", python_function(op_function<diagonal_op>), METH_FASTCALL | METH_KEYWORDS, "diagonal($module, input, offset=0, dim1=0, dim2=1)\n--\n\nThe diagonal over two dimensions, as a new last dimension. A positive offset lies above the main\ndiagonal."},
+    {"flatten", python_function(op_function<flatten_op>), METH_FASTCALL | METH_KEYWORDS, "flatten($module, input, start_dim=0, end_dim=-1)\n--\n\nThe dimensions from `start_dim` to `end_dim` joined into one."},
+    {"unflatten", python_function(op_function<unflatten_op>), METH_FASTCALL | METH_KEYWORDS, "unflatten($module, input, dim, sizes)\n--\n\nOne dimension split into several, one of whose sizes may be -1."},
+    {"ravel", python_function(op_function<ravel_op>), METH_FASTCALL | METH_KEYWORDS, "ravel($module, input)\n--\n\nAll entries as one dimension, in contiguous memory."},
+    {"as_strided", python_function(op_function<as_strided_op>), METH_FASTCALL | METH_KEYWORDS, "as_strided($module, input, size, stride, storage_offset=None)\n--\n\nA view of the storage with exactly the given sizes, strides and offset. It must stay within the\nstorage."},
+    {"as_strided_", python_function(op_function<as_strided_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "as_strided_($module, input, size, stride, storage_offset=None)\n--\n\nA view of the storage with exactly the given sizes, strides and offset. It must stay within the\nstorage."},
+    {"alias", python_function(op_function<alias_op>), METH_FASTCALL | METH_KEYWORDS, "alias($module, input)\n--\n\nAnother tensor on the same memory."},
+    {"view_as_real", python_function(op_function<view_as_real_op>), METH_FASTCALL | METH_KEYWORDS, "view_as_real($module, input)\n--\n\nA complex tensor as a real one with a new last dimension: real and imaginary part."},
+    {"view_as_complex", python_function(op_function<view_as_complex_op>), METH_FASTCALL | METH_KEYWORDS, "view_as_complex($module, input)\n--\n\nA float tensor whose last dimension has size 2 as complex numbers."},
+    {"chunk", python_function(op_function<chunk_op>), METH_FASTCALL | METH_KEYWORDS, "chunk($module, input, chunks, dim=0)\n--\n\nAt most `chunks` parts along a dimension, all of the same size but the last."},
+    {"split", python_function(op_function<split_op>), METH_FASTCALL | METH_KEYWORDS, "split(input, split_size, dim=0)\n\nParts of `split_size` entries along a dimension, the last one perhaps smaller; or parts of the\nlisted sizes."},
+    {"split_with_sizes", python_function(op_function<split_with_sizes_op>), METH_FASTCALL | METH_KEYWORDS, "split_with_sizes($module, input, split_sizes, dim=0)\n--\n\nParts of the listed sizes along a dimension; the sizes add up to it."},
     {"tensor_split", python_function(op_function<tensor_split_op>), METH_FASTCALL | METH_KEYWORDS, "tensor_split(input, sections, dim=0)\ntensor_split(input, indices, dim=0)\ntensor_split(input, tensor_indices_or_sections, dim=0)\n\n`sections` parts along a dimension whose sizes differ by at most one; or parts cut at the listed\nindices."},
-    {"unbind", python_function(op_function<unbind_op>), METH_FASTCALL | METH_KEYWORDS, "unbind(input, dim=0)\n\nThe slices along a dimension, which disappears."},
-    {"broadcast_to", python_function(op_function<broadcast_to_op>), METH_FASTCALL | METH_KEYWORDS, "broadcast_to(input, size)\n\n`self` expanded to the given sizes by the rules of broadcasting."},
-    {"broadcast_tensors", python_function(op_function<broadcast_tensors_op>), METH_FASTCALL | METH_KEYWORDS, "broadcast_tensors(tensors)\n\nAll tensors expanded to the sizes that they have together."},
+    {"unbind", python_function(op_function<unbind_op>), METH_FASTCALL | METH_KEYWORDS, "unbind($module, input, dim=0)\n--\n\nThe slices along a dimension, which disappears."},
+    {"broadcast_to", python_function(op_function<broadcast_to_op>), METH_FASTCALL | METH_KEYWORDS, "broadcast_to($module, input, size)\n--\n\n`self` expanded to the given sizes by the rules of broadcasting."},
+    {"broadcast_tensors", python_function(op_function<broadcast_tensors_op>), METH_FASTCALL | METH_KEYWORDS, "broadcast_tensors($module, tensors)\n--\n\nAll tensors expanded to the sizes that they have together."},
     {"atleast_1d", python_function(op_function<atleast_1d_op>), METH_FASTCALL | METH_KEYWORDS, "atleast_1d(input)\natleast_1d(tensors)\n\nTensors with fewer dimensions get some of size 1, so that there is at least one dimension."},
     {"atleast_2d", python_function(op_function<atleast_2d_op>), METH_FASTCALL | METH_KEYWORDS, "atleast_2d(input)\natleast_2d(tensors)\n\nTensors with fewer dimensions get some of size 1, so that there are at least two dimensions."},
     {"atleast_3d", python_function(op_function<atleast_3d_op>), METH_FASTCALL | METH_KEYWORDS, "atleast_3d(input)\natleast_3d(tensors)\n\nTensors with fewer dimensions get some of size 1, so that there are at least three dimensions."},
-    {"clone", python_function(op_function<clone_op>), METH_FASTCALL | METH_KEYWORDS, "clone(input, *, memory_format=None)\n\nA copy in memory of its own, in the order of dimensions of `self` unless a memory format is given."},
-    {"copy_", python_function(op_function<copy_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "copy_(input, src, non_blocking=False)\n\nWrites the entries of `src`, broadcast and converted, into `self`."},
-    {"_to_copy", python_function(op_function<_to_copy_op>), METH_FASTCALL | METH_KEYWORDS, "_to_copy(input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, non_blocking=False, memory_format=None)\n\nA copy with another dtype, device or memory format; what the options do not name stays."},
-    {"cat", python_function(op_function<cat_op>), METH_FASTCALL | METH_KEYWORDS, "cat(tensors, dim=0, *, out=None)\n\nThe tensors one after another along an existing dimension."},
-    {"concat", python_function(op_function<cat_op>), METH_FASTCALL | METH_KEYWORDS, "cat(tensors, dim=0, *, out=None)\n\nThe tensors one after another along an existing dimension."},
-    {"concatenate", python_function(op_function<cat_op>), METH_FASTCALL | METH_KEYWORDS, "cat(tensors, dim=0, *, out=None)\n\nThe tensors one after another along an existing dimension."},
-    {"stack", python_function(op_function<stack_op>), METH_FASTCALL | METH_KEYWORDS, "stack(tensors, dim=0, *, out=None)\n\nThe tensors one after another along a new dimension."},
-    {"hstack", python_function(op_function<hstack_op>), METH_FASTCALL | METH_KEYWORDS, "hstack(tensors, *, out=None)\n\nThe tensors side by side: joined along the second dimension, vectors along their only one."},
-    {"vstack", python_function(op_function<vstack_op>), METH_FASTCALL | METH_KEYWORDS, "vstack(tensors, *, out=None)\n\nThe tensors on top of each other: joined along the first dimension, vectors as rows."},
-    {"row_stack", python_function(op_function<vstack_op>), METH_FASTCALL | METH_KEYWORDS, "vstack(tensors, *, out=None)\n\nThe tensors on top of each other: joined along the first dimension, vectors as rows."},
-    {"dstack", python_function(op_function<dstack_op>), METH_FASTCALL | METH_KEYWORDS, "dstack(tensors, *, out=None)\n\nThe tensors behind each other: joined along the third dimension."},
-    {"pad", python_function(op_function<pad_op>), METH_FASTCALL | METH_KEYWORDS, "pad(input, pad, mode=\"constant\", value=None)\n\nEntries added before and after the last dimensions, pairs from the last one on. `mode` is\n\"constant\", \"reflect\", \"replicate\" or \"circular\"."},
-    {"constant_pad_nd", python_function(op_function<constant_pad_nd_op>), METH_FASTCALL | METH_KEYWORDS, "constant_pad_nd(input, pad, value=0)\n\nEntries of one value added before and after the last dimensions, pairs from the last one on;\nnegative numbers cut."},
-    {"flip", python_function(op_function<flip_op>), METH_FASTCALL | METH_KEYWORDS, "flip(input, dims)\n\nThe entries in reverse order along the given dimensions."},
-    {"fliplr", python_function(op_function<fliplr_op>), METH_FASTCALL | METH_KEYWORDS, "fliplr(input)\n\nThe columns in reverse order: a flip of the second dimension."},
-    {"flipud", python_function(op_function<flipud_op>), METH_FASTCALL | METH_KEYWORDS, "flipud(input)\n\nThe rows in reverse order: a flip of the first dimension."},
-    {"roll", python_function(op_function<roll_op>), METH_FASTCALL | METH_KEYWORDS, "roll(input, shifts, dims=[])\n\nThe entries shifted along dimensions; those that fall off come back at the other end. Without\ndimensions the flattened tensor is shifted."},
-    {"rot90", python_function(op_function<rot90_op>), METH_FASTCALL | METH_KEYWORDS, "rot90(input, k=1, dims=[0,1])\n\nThe plane of two dimensions rotated by `k` quarter turns, from the first towards the second."},
-    {"repeat_interleave", python_function(op_function<repeat_interleave_op>), METH_FASTCALL | METH_KEYWORDS, "repeat_interleave(repeats, *, output_size=None)\nrepeat_interleave(input, repeats, dim=None, *, output_size=None)\nrepeat_interleave(input, repeats, dim=None, *, output_size=None)\n\nEvery entry repeated in place, each as often as `repeats` says, along a dimension or in the\nflattened tensor. With `repeats` alone: each index as often as its entry."},
-    {"tile", python_function(op_function<tile_op>), METH_FASTCALL | METH_KEYWORDS, "tile(input, dims)\n\nThe tensor laid side by side the given number of times along the last dimensions."},
-    {"tril", python_function(op_function<tril_op>), METH_FASTCALL | METH_KEYWORDS, "tril(input, diagonal=0, *, out=None)\n\nThe lower triangle of each matrix, on and below a diagonal; zero elsewhere."},
-    {"tril_", python_function(op_function<tril_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "tril_(input, diagonal=0)\n\nThe lower triangle of each matrix, on and below a diagonal; zero elsewhere."},
-    {"triu", python_function(op_function<triu_op>), METH_FASTCALL | METH_KEYWORDS, "triu(input, diagonal=0, *, out=None)\n\nThe upper triangle of each matrix, on and above a diagonal; zero elsewhere."},
-    {"triu_", python_function(op_function<triu_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "triu_(input, diagonal=0)\n\nThe upper triangle of each matrix, on and above a diagonal; zero elsewhere."},
-    {"diag", python_function(op_function<diag_op>), METH_FASTCALL | METH_KEYWORDS, "diag(input, diagonal=0, *, out=None)\n\nA matrix with a vector on its diagonal, or the diagonal of a matrix."},
-    {"diag_embed", python_function(op_function<diag_embed_op>), METH_FASTCALL | METH_KEYWORDS, "diag_embed(input, offset=0, dim1=-2, dim2=-1)\n\nMatrices over two new dimensions with the last dimension on a diagonal."},
-    {"trace", python_function(op_function<trace_op>), METH_FASTCALL | METH_KEYWORDS, "trace(input)\n\nThe sum of the main diagonal of a matrix."},
+    {"clone", python_function(op_function<clone_op>), METH_FASTCALL | METH_KEYWORDS, "clone($module, input, *, memory_format=None)\n--\n\nA copy in memory of its own, in the order of dimensions of `self` unless a memory format is given."},
+    {"copy_", python_function(op_function<copy_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "copy_($module, input, src, non_blocking=False)\n--\n\nWrites the entries of `src`, broadcast and converted, into `self`."},
+    {"_to_copy", python_function(op_function<_to_copy_op>), METH_FASTCALL | METH_KEYWORDS, "_to_copy($module, input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, non_blocking=False, memory_format=None)\n--\n\nA copy with another dtype, device or memory format; what the options do not name stays."},
+    {"cat", python_function(op_function<cat_op>), METH_FASTCALL | METH_KEYWORDS, "cat($module, tensors, dim=0, *, out=None)\n--\n\nThe tensors one after another along an existing dimension."},
+    {"concat", python_function(op_function<cat_op>), METH_FASTCALL | METH_KEYWORDS, "concat($module, tensors, dim=0, *, out=None)\n--\n\nThe tensors one after another along an existing dimension."},
+    {"concatenate", python_function(op_function<cat_op>), METH_FASTCALL | METH_KEYWORDS, "concatenate($module, tensors, dim=0, *, out=None)\n--\n\nThe tensors one after another along an existing dimension."},
+    {"stack", python_function(op_function<stack_op>), METH_FASTCALL | METH_KEYWORDS, "stack($module, tensors, dim=0, *, out=None)\n--\n\nThe tensors one after another along a new dimension."},
+    {"hstack", python_function(op_function<hstack_op>), METH_FASTCALL | METH_KEYWORDS, "hstack($module, tensors, *, out=None)\n--\n\nThe tensors side by side: joined along the second dimension, vectors along their only one."},
+    {"vstack", python_function(op_function<vstack_op>), METH_FASTCALL | METH_KEYWORDS, "vstack($module, tensors, *, out=None)\n--\n\nThe tensors on top of each other: joined along the first dimension, vectors as rows."},
+    {"row_stack", python_function(op_function<vstack_op>), METH_FASTCALL | METH_KEYWORDS, "row_stack($module, tensors, *, out=None)\n--\n\nThe tensors on top of each other: joined along the first dimension, vectors as rows."},
+    {"dstack", python_function(op_function<dstack_op>), METH_FASTCALL | METH_KEYWORDS, "dstack($module, tensors, *, out=None)\n--\n\nThe tensors behind each other: joined along the third dimension."},
+    {"pad", python_function(op_function<pad_op>), METH_FASTCALL | METH_KEYWORDS, "pad($module, input, pad, mode=\"constant\", value=None)\n--\n\nEntries added before and after the last dimensions, pairs from the last one on. `mode` is\n\"constant\", \"reflect\", \"replicate\" or \"circular\"."},
+    {"constant_pad_nd", python_function(op_function<constant_pad_nd_op>), METH_FASTCALL | METH_KEYWORDS, "constant_pad_nd($module, input, pad, value=0)\n--\n\nEntries of one value added before and after the last dimensions, pairs from the last one on;\nnegative numbers cut."},
+    {"flip", python_function(op_function<flip_op>), METH_FASTCALL | METH_KEYWORDS, "flip($module, input, dims)\n--\n\nThe entries in reverse order along the given dimensions."},
+    {"fliplr", python_function(op_function<fliplr_op>), METH_FASTCALL | METH_KEYWORDS, "fliplr($module, input)\n--\n\nThe columns in reverse order: a flip of the second dimension."},
+    {"flipud", python_function(op_function<flipud_op>), METH_FASTCALL | METH_KEYWORDS, "flipud($module, input)\n--\n\nThe rows in reverse order: a flip of the first dimension."},
+    {"roll", python_function(op_function<roll_op>), METH_FASTCALL | METH_KEYWORDS, "roll($module, input, shifts, dims=[])\n--\n\nThe entries shifted along dimensions; those that fall off come back at the other end. Without\ndimensions the flattened tensor is shifted."},
+    {"rot90", python_function(op_function<rot90_op>), METH_FASTCALL | METH_KEYWORDS, "rot90($module, input, k=1, dims=[0,1])\n--\n\nThe plane of two dimensions rotated by `k` quarter turns, from the first towards the second."},
+    {"repeat_interleave", python_function(op_function<repeat_interleave_op>), METH_FASTCALL | METH_KEYWORDS, "repeat_interleave(repeats, *, output_size=None)\nrepeat_interleave(input, repeats, dim=None, *, output_size=None)\n\nEvery entry repeated in place, each as often as `repeats` says, along a dimension or in the\nflattened tensor. With `repeats` alone: each index as often as its entry."},
+    {"tile", python_function(op_function<tile_op>), METH_FASTCALL | METH_KEYWORDS, "tile($module, input, dims)\n--\n\nThe tensor laid side by side the given number of times along the last dimensions."},
+    {"tril", python_function(op_function<tril_op>), METH_FASTCALL | METH_KEYWORDS, "tril($module, input, diagonal=0, *, out=None)\n--\n\nThe lower triangle of each matrix, on and below a diagonal; zero elsewhere."},
+    {"tril_", python_function(op_function<tril_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "tril_($module, input, diagonal=0)\n--\n\nThe lower triangle of each matrix, on and below a diagonal; zero elsewhere."},
+    {"triu", python_function(op_function<triu_op>), METH_FASTCALL | METH_KEYWORDS, "triu($module, input, diagonal=0, *, out=None)\n--\n\nThe upper triangle of each matrix, on and above a diagonal; zero elsewhere."},
+    {"triu_", python_function(op_function<triu_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "triu_($module, input, diagonal=0)\n--\n\nThe upper triangle of each matrix, on and above a diagonal; zero elsewhere."},
+    {"diag", python_function(op_function<diag_op>), METH_FASTCALL | METH_KEYWORDS, "diag($module, input, diagonal=0, *, out=None)\n--\n\nA matrix with a vector on its diagonal, or the diagonal of a matrix."},
+    {"diag_embed", python_function(op_function<diag_embed_op>), METH_FASTCALL | METH_KEYWORDS, "diag_embed($module, input, offset=0, dim1=-2, dim2=-1)\n--\n\nMatrices over two new dimensions with the last dimension on a diagonal."},
+    {"trace", python_function(op_function<trace_op>), METH_FASTCALL | METH_KEYWORDS, "trace($module, input)\n--\n\nThe sum of the main diagonal of a matrix."},
     {nullptr, nullptr, 0, nullptr},
+};
+NamedResult* const kNamed[] = {
+    nullptr,
 };
 
 }  // namespace
 
 const PyMethodDef* shape_methods() { return kMethods; }
 const PyMethodDef* shape_functions() { return kFunctions; }
+NamedResult* const* shape_named() { return kNamed; }
 
 }  // namespace facula::python

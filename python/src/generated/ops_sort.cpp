@@ -7,7 +7,7 @@
 namespace facula::python {
 namespace {
 
-PyTypeObject* sort_type = nullptr;
+NamedResult sort_result = {"sort", {"values", "indices"}, nullptr};
 
 PyObject* sort_0(Arguments& a) {
   if (a.has(3)) {
@@ -20,7 +20,7 @@ PyObject* sort_0(Arguments& a) {
       const Released released(a.work());
       return facula::sort_out(v0, v1, v2, v3, v4);
     }();
-    return named(sort_type, "sort", {"values", "indices"}, result(std::tuple<Tensor, Tensor>(made)));
+    return named(sort_result, result(std::tuple<Tensor, Tensor>(made)));
   }
   auto&& v0 = a.tensor(0);
   auto&& v1 = a.integer(1, -1);
@@ -29,7 +29,7 @@ PyObject* sort_0(Arguments& a) {
     const Released released(a.work());
     return facula::sort(v0, v1, v2);
   }();
-  return named(sort_type, "sort", {"values", "indices"}, result(std::move(made)));
+  return named(sort_result, result(std::move(made)));
 }
 PyObject* sort_1(Arguments& a) {
   if (a.has(4)) {
@@ -43,7 +43,7 @@ PyObject* sort_1(Arguments& a) {
       const Released released(a.work());
       return facula::sort_out(v0, v1, v2, v3, v4, v5);
     }();
-    return named(sort_type, "sort", {"values", "indices"}, result(std::tuple<Tensor, Tensor>(made)));
+    return named(sort_result, result(std::tuple<Tensor, Tensor>(made)));
   }
   auto&& v0 = a.tensor(0);
   auto&& v1 = a.optional_boolean(1);
@@ -53,11 +53,11 @@ PyObject* sort_1(Arguments& a) {
     const Released released(a.work());
     return facula::sort(v0, v1, v2, v3);
   }();
-  return named(sort_type, "sort", {"values", "indices"}, result(std::move(made)));
+  return named(sort_result, result(std::move(made)));
 }
 constexpr Overload sort_overloads[] = {
-    {"(Tensor self, int dim=-1, bool descending=False, *, Outs? out=None)", sort_0},
-    {"(Tensor self, *, bool? stable, int dim=-1, bool descending=False, Outs? out=None)", sort_1},
+    {"(Tensor self, int dim=-1, bool descending=False, *, Outs2? out=None)", sort_0},
+    {"(Tensor self, *, bool? stable, int dim=-1, bool descending=False, Outs2? out=None)", sort_1},
 };
 constexpr OpEntry sort_op = {"sort", sort_overloads, 2};
 
@@ -106,11 +106,11 @@ PyObject* msort_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload msort_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", msort_0},
+    {"(Tensor self, *, Tensor!? out=None)", msort_0},
 };
 constexpr OpEntry msort_op = {"msort", msort_overloads, 1};
 
-PyTypeObject* topk_type = nullptr;
+NamedResult topk_result = {"topk", {"values", "indices"}, nullptr};
 
 PyObject* topk_0(Arguments& a) {
   if (a.has(5)) {
@@ -125,7 +125,7 @@ PyObject* topk_0(Arguments& a) {
       const Released released(a.work());
       return facula::topk_out(v0, v1, v2, v3, v4, v5, v6);
     }();
-    return named(topk_type, "topk", {"values", "indices"}, result(std::tuple<Tensor, Tensor>(made)));
+    return named(topk_result, result(std::tuple<Tensor, Tensor>(made)));
   }
   auto&& v0 = a.tensor(0);
   auto&& v1 = a.integer(1);
@@ -136,14 +136,14 @@ PyObject* topk_0(Arguments& a) {
     const Released released(a.work());
     return facula::topk(v0, v1, v2, v3, v4);
   }();
-  return named(topk_type, "topk", {"values", "indices"}, result(std::move(made)));
+  return named(topk_result, result(std::move(made)));
 }
 constexpr Overload topk_overloads[] = {
-    {"(Tensor self, int k, int dim=-1, bool largest=True, bool sorted=True, *, Outs? out=None)", topk_0},
+    {"(Tensor self, int k, int dim=-1, bool largest=True, bool sorted=True, *, Outs2? out=None)", topk_0},
 };
 constexpr OpEntry topk_op = {"topk", topk_overloads, 1};
 
-PyTypeObject* kthvalue_type = nullptr;
+NamedResult kthvalue_result = {"kthvalue", {"values", "indices"}, nullptr};
 
 PyObject* kthvalue_0(Arguments& a) {
   if (a.has(4)) {
@@ -157,7 +157,7 @@ PyObject* kthvalue_0(Arguments& a) {
       const Released released(a.work());
       return facula::kthvalue_out(v0, v1, v2, v3, v4, v5);
     }();
-    return named(kthvalue_type, "kthvalue", {"values", "indices"}, result(std::tuple<Tensor, Tensor>(made)));
+    return named(kthvalue_result, result(std::tuple<Tensor, Tensor>(made)));
   }
   auto&& v0 = a.tensor(0);
   auto&& v1 = a.integer(1);
@@ -167,10 +167,10 @@ PyObject* kthvalue_0(Arguments& a) {
     const Released released(a.work());
     return facula::kthvalue(v0, v1, v2, v3);
   }();
-  return named(kthvalue_type, "kthvalue", {"values", "indices"}, result(std::move(made)));
+  return named(kthvalue_result, result(std::move(made)));
 }
 constexpr Overload kthvalue_overloads[] = {
-    {"(Tensor self, int k, int dim=-1, bool keepdim=False, *, Outs? out=None)", kthvalue_0},
+    {"(Tensor self, int k, int dim=-1, bool keepdim=False, *, Outs2? out=None)", kthvalue_0},
 };
 constexpr OpEntry kthvalue_op = {"kthvalue", kthvalue_overloads, 1};
 
@@ -278,8 +278,8 @@ PyObject* searchsorted_1(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload searchsorted_overloads[] = {
-    {"(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None, Tensor? out=None)", searchsorted_0},
-    {"(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None, Tensor? out=None)", searchsorted_1},
+    {"(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None, Tensor!? out=None)", searchsorted_0},
+    {"(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None, Tensor!? out=None)", searchsorted_1},
 };
 constexpr OpEntry searchsorted_op = {"searchsorted", searchsorted_overloads, 2};
 
@@ -330,8 +330,8 @@ PyObject* bucketize_1(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload bucketize_overloads[] = {
-    {"(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False, Tensor? out=None)", bucketize_0},
-    {"(Scalar self, Tensor boundaries, *, bool out_int32=False, bool right=False, Tensor? out=None)", bucketize_1},
+    {"(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False, Tensor!? out=None)", bucketize_0},
+    {"(Scalar self, Tensor boundaries, *, bool out_int32=False, bool right=False, Tensor!? out=None)", bucketize_1},
 };
 constexpr OpEntry bucketize_op = {"bucketize", bucketize_overloads, 2};
 
@@ -405,9 +405,9 @@ PyObject* isin_2(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload isin_overloads[] = {
-    {"(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False, Tensor? out=None)", isin_0},
-    {"(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False, Tensor? out=None)", isin_1},
-    {"(Scalar element, Tensor test_elements, *, bool assume_unique=False, bool invert=False, Tensor? out=None)", isin_2},
+    {"(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False, Tensor!? out=None)", isin_0},
+    {"(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False, Tensor!? out=None)", isin_1},
+    {"(Scalar element, Tensor test_elements, *, bool assume_unique=False, bool invert=False, Tensor!? out=None)", isin_2},
 };
 constexpr OpEntry isin_op = {"isin", isin_overloads, 3};
 
@@ -450,41 +450,48 @@ PyObject* histc_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload histc_overloads[] = {
-    {"(Tensor self, int bins=100, Scalar min=0, Scalar max=0, *, Tensor? out=None)", histc_0},
+    {"(Tensor self, int bins=100, Scalar min=0, Scalar max=0, *, Tensor!? out=None)", histc_0},
 };
 constexpr OpEntry histc_op = {"histc", histc_overloads, 1};
 
 const PyMethodDef kMethods[] = {
-    {"sort", python_function(op_method<sort_op>), METH_FASTCALL | METH_KEYWORDS, "sort(input, dim=-1, descending=False, *, out=None)\nsort(input, *, stable, dim=-1, descending=False, out=None)\n\nThe entries in order along a dimension, and where each came from. NaN counts as the largest. Equal\nentries keep their order when `stable`."},
-    {"argsort", python_function(op_method<argsort_op>), METH_FASTCALL | METH_KEYWORDS, "argsort(input, dim=-1, descending=False)\nargsort(input, *, stable, dim=-1, descending=False)\n\nThe indices that put the entries in order along a dimension."},
-    {"msort", python_function(op_method<msort_op>), METH_FASTCALL | METH_KEYWORDS, "msort(input, *, out=None)\n\nThe entries in ascending order along the first dimension."},
-    {"topk", python_function(op_method<topk_op>), METH_FASTCALL | METH_KEYWORDS, "topk(input, k, dim=-1, largest=True, sorted=True, *, out=None)\n\nThe `k` largest (or smallest) entries along a dimension and their indices, in order when `sorted`."},
-    {"kthvalue", python_function(op_method<kthvalue_op>), METH_FASTCALL | METH_KEYWORDS, "kthvalue(input, k, dim=-1, keepdim=False, *, out=None)\n\nThe k-th smallest entry along a dimension, counted from 1, and its index."},
-    {"bincount", python_function(op_method<bincount_op>), METH_FASTCALL | METH_KEYWORDS, "bincount(input, weights=None, minlength=0)\n\nHow often each integer from 0 on occurs in a vector, or the sum of its weights."},
-    {"histc", python_function(op_method<histc_op>), METH_FASTCALL | METH_KEYWORDS, "histc(input, bins=100, min=0, max=0, *, out=None)\n\nHow many entries fall into each of `bins` equal intervals from `min` to `max`; when both are equal,\nfrom the smallest to the largest entry."},
+    {"sort", python_function(op_method<sort_op>), METH_FASTCALL | METH_KEYWORDS, "sort(dim=-1, descending=False)\nsort(*, stable, dim=-1, descending=False)\n\nThe entries in order along a dimension, and where each came from. NaN counts as the largest. Equal\nentries keep their order when `stable`."},
+    {"argsort", python_function(op_method<argsort_op>), METH_FASTCALL | METH_KEYWORDS, "argsort(dim=-1, descending=False)\nargsort(*, stable, dim=-1, descending=False)\n\nThe indices that put the entries in order along a dimension."},
+    {"msort", python_function(op_method<msort_op>), METH_FASTCALL | METH_KEYWORDS, "msort($self)\n--\n\nThe entries in ascending order along the first dimension."},
+    {"topk", python_function(op_method<topk_op>), METH_FASTCALL | METH_KEYWORDS, "topk($self, k, dim=-1, largest=True, sorted=True)\n--\n\nThe `k` largest (or smallest) entries along a dimension and their indices, in order when `sorted`."},
+    {"kthvalue", python_function(op_method<kthvalue_op>), METH_FASTCALL | METH_KEYWORDS, "kthvalue($self, k, dim=-1, keepdim=False)\n--\n\nThe k-th smallest entry along a dimension, counted from 1, and its index."},
+    {"bincount", python_function(op_method<bincount_op>), METH_FASTCALL | METH_KEYWORDS, "bincount($self, weights=None, minlength=0)\n--\n\nHow often each integer from 0 on occurs in a vector, or the sum of its weights."},
+    {"histc", python_function(op_method<histc_op>), METH_FASTCALL | METH_KEYWORDS, "histc($self, bins=100, min=0, max=0)\n--\n\nHow many entries fall into each of `bins` equal intervals from `min` to `max`; when both are equal,\nfrom the smallest to the largest entry."},
     {nullptr, nullptr, 0, nullptr},
 };
 const PyMethodDef kFunctions[] = {
     {"sort", python_function(op_function<sort_op>), METH_FASTCALL | METH_KEYWORDS, "sort(input, dim=-1, descending=False, *, out=None)\nsort(input, *, stable, dim=-1, descending=False, out=None)\n\nThe entries in order along a dimension, and where each came from. NaN counts as the largest. Equal\nentries keep their order when `stable`."},
     {"argsort", python_function(op_function<argsort_op>), METH_FASTCALL | METH_KEYWORDS, "argsort(input, dim=-1, descending=False)\nargsort(input, *, stable, dim=-1, descending=False)\n\nThe indices that put the entries in order along a dimension."},
-    {"msort", python_function(op_function<msort_op>), METH_FASTCALL | METH_KEYWORDS, "msort(input, *, out=None)\n\nThe entries in ascending order along the first dimension."},
-    {"topk", python_function(op_function<topk_op>), METH_FASTCALL | METH_KEYWORDS, "topk(input, k, dim=-1, largest=True, sorted=True, *, out=None)\n\nThe `k` largest (or smallest) entries along a dimension and their indices, in order when `sorted`."},
-    {"kthvalue", python_function(op_function<kthvalue_op>), METH_FASTCALL | METH_KEYWORDS, "kthvalue(input, k, dim=-1, keepdim=False, *, out=None)\n\nThe k-th smallest entry along a dimension, counted from 1, and its index."},
-    {"unique", python_function(op_function<unique_op>), METH_FASTCALL | METH_KEYWORDS, "unique(input, sorted=True, return_inverse=False, return_counts=False)\n\nThe different values of a tensor in ascending order; on request the place of each entry among them,\nand how often each occurs."},
-    {"_unique2", python_function(op_function<unique_op>), METH_FASTCALL | METH_KEYWORDS, "unique(input, sorted=True, return_inverse=False, return_counts=False)\n\nThe different values of a tensor in ascending order; on request the place of each entry among them,\nand how often each occurs."},
-    {"unique_dim", python_function(op_function<unique_dim_op>), METH_FASTCALL | METH_KEYWORDS, "unique_dim(input, dim, sorted=True, return_inverse=False, return_counts=False)\n\nThe different slices of a tensor along a dimension, in order; on request the place of each slice\namong them, and how often each occurs."},
-    {"unique_consecutive", python_function(op_function<unique_consecutive_op>), METH_FASTCALL | METH_KEYWORDS, "unique_consecutive(input, return_inverse=False, return_counts=False, dim=None)\n\nThe values that remain when runs of equal neighbours become one; on request places and lengths of\nthe runs."},
-    {"searchsorted", python_function(op_function<searchsorted_op>), METH_FASTCALL | METH_KEYWORDS, "searchsorted(sorted_sequence, input, *, out_int32=False, right=False, side=None, sorter=None, out=None)\nsearchsorted(sorted_sequence, input, *, out_int32=False, right=False, side=None, sorter=None, out=None)\n\nWhere values would go into an ascending sequence: the first index whose entry is not smaller, or is\nlarger when `right`."},
-    {"bucketize", python_function(op_function<bucketize_op>), METH_FASTCALL | METH_KEYWORDS, "bucketize(input, boundaries, *, out_int32=False, right=False, out=None)\nbucketize(input, boundaries, *, out_int32=False, right=False, out=None)\n\nThe number of the interval between ascending boundaries that each entry falls into."},
+    {"msort", python_function(op_function<msort_op>), METH_FASTCALL | METH_KEYWORDS, "msort($module, input, *, out=None)\n--\n\nThe entries in ascending order along the first dimension."},
+    {"topk", python_function(op_function<topk_op>), METH_FASTCALL | METH_KEYWORDS, "topk($module, input, k, dim=-1, largest=True, sorted=True, *, out=None)\n--\n\nThe `k` largest (or smallest) entries along a dimension and their indices, in order when `sorted`."},
+    {"kthvalue", python_function(op_function<kthvalue_op>), METH_FASTCALL | METH_KEYWORDS, "kthvalue($module, input, k, dim=-1, keepdim=False, *, out=None)\n--\n\nThe k-th smallest entry along a dimension, counted from 1, and its index."},
+    {"unique", python_function(op_function<unique_op>), METH_FASTCALL | METH_KEYWORDS, "unique($module, input, sorted=True, return_inverse=False, return_counts=False)\n--\n\nThe different values of a tensor in ascending order; on request the place of each entry among them,\nand how often each occurs."},
+    {"_unique2", python_function(op_function<unique_op>), METH_FASTCALL | METH_KEYWORDS, "_unique2($module, input, sorted=True, return_inverse=False, return_counts=False)\n--\n\nThe different values of a tensor in ascending order; on request the place of each entry among them,\nand how often each occurs."},
+    {"unique_dim", python_function(op_function<unique_dim_op>), METH_FASTCALL | METH_KEYWORDS, "unique_dim($module, input, dim, sorted=True, return_inverse=False, return_counts=False)\n--\n\nThe different slices of a tensor along a dimension, in order; on request the place of each slice\namong them, and how often each occurs."},
+    {"unique_consecutive", python_function(op_function<unique_consecutive_op>), METH_FASTCALL | METH_KEYWORDS, "unique_consecutive($module, input, return_inverse=False, return_counts=False, dim=None)\n--\n\nThe values that remain when runs of equal neighbours become one; on request places and lengths of\nthe runs."},
+    {"searchsorted", python_function(op_function<searchsorted_op>), METH_FASTCALL | METH_KEYWORDS, "searchsorted(sorted_sequence, input, *, out_int32=False, right=False, side=None, sorter=None, out=None)\n\nWhere values would go into an ascending sequence: the first index whose entry is not smaller, or is\nlarger when `right`."},
+    {"bucketize", python_function(op_function<bucketize_op>), METH_FASTCALL | METH_KEYWORDS, "bucketize(input, boundaries, *, out_int32=False, right=False, out=None)\n\nThe number of the interval between ascending boundaries that each entry falls into."},
     {"isin", python_function(op_function<isin_op>), METH_FASTCALL | METH_KEYWORDS, "isin(elements, test_elements, *, assume_unique=False, invert=False, out=None)\nisin(elements, test_element, *, assume_unique=False, invert=False, out=None)\nisin(element, test_elements, *, assume_unique=False, invert=False, out=None)\n\nWhether each element is among the test elements, or is not when `invert`."},
-    {"bincount", python_function(op_function<bincount_op>), METH_FASTCALL | METH_KEYWORDS, "bincount(input, weights=None, minlength=0)\n\nHow often each integer from 0 on occurs in a vector, or the sum of its weights."},
-    {"histc", python_function(op_function<histc_op>), METH_FASTCALL | METH_KEYWORDS, "histc(input, bins=100, min=0, max=0, *, out=None)\n\nHow many entries fall into each of `bins` equal intervals from `min` to `max`; when both are equal,\nfrom the smallest to the largest entry."},
+    {"bincount", python_function(op_function<bincount_op>), METH_FASTCALL | METH_KEYWORDS, "bincount($module, input, weights=None, minlength=0)\n--\n\nHow often each integer from 0 on occurs in a vector, or the sum of its weights."},
+    {"histc", python_function(op_function<histc_op>), METH_FASTCALL | METH_KEYWORDS, "histc($module, input, bins=100, min=0, max=0, *, out=None)\n--\n\nHow many entries fall into each of `bins` equal intervals from `min` to `max`; when both are equal,\nfrom the smallest to the largest entry."},
     {nullptr, nullptr, 0, nullptr},
+};
+NamedResult* const kNamed[] = {
+    &sort_result,
+    &topk_result,
+    &kthvalue_result,
+    nullptr,
 };
 
 }  // namespace
 
 const PyMethodDef* sort_methods() { return kMethods; }
 const PyMethodDef* sort_functions() { return kFunctions; }
+NamedResult* const* sort_named() { return kNamed; }
 
 }  // namespace facula::python

@@ -25,7 +25,7 @@ PyObject* abs_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload abs_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", abs_0},
+    {"(Tensor self, *, Tensor!? out=None)", abs_0},
 };
 constexpr OpEntry abs_op = {"abs", abs_overloads, 1};
 
@@ -38,7 +38,7 @@ PyObject* abs_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload abs_inplace_overloads[] = {
-    {"(Tensor self)", abs_inplace_0},
+    {"(Tensor! self)", abs_inplace_0},
 };
 constexpr OpEntry abs_inplace_op = {"abs_", abs_inplace_overloads, 1};
 
@@ -60,7 +60,7 @@ PyObject* neg_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload neg_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", neg_0},
+    {"(Tensor self, *, Tensor!? out=None)", neg_0},
 };
 constexpr OpEntry neg_op = {"neg", neg_overloads, 1};
 
@@ -73,7 +73,7 @@ PyObject* neg_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload neg_inplace_overloads[] = {
-    {"(Tensor self)", neg_inplace_0},
+    {"(Tensor! self)", neg_inplace_0},
 };
 constexpr OpEntry neg_inplace_op = {"neg_", neg_inplace_overloads, 1};
 
@@ -95,7 +95,7 @@ PyObject* sign_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload sign_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", sign_0},
+    {"(Tensor self, *, Tensor!? out=None)", sign_0},
 };
 constexpr OpEntry sign_op = {"sign", sign_overloads, 1};
 
@@ -108,7 +108,7 @@ PyObject* sign_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload sign_inplace_overloads[] = {
-    {"(Tensor self)", sign_inplace_0},
+    {"(Tensor! self)", sign_inplace_0},
 };
 constexpr OpEntry sign_inplace_op = {"sign_", sign_inplace_overloads, 1};
 
@@ -130,7 +130,7 @@ PyObject* sgn_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload sgn_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", sgn_0},
+    {"(Tensor self, *, Tensor!? out=None)", sgn_0},
 };
 constexpr OpEntry sgn_op = {"sgn", sgn_overloads, 1};
 
@@ -143,7 +143,7 @@ PyObject* sgn_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload sgn_inplace_overloads[] = {
-    {"(Tensor self)", sgn_inplace_0},
+    {"(Tensor! self)", sgn_inplace_0},
 };
 constexpr OpEntry sgn_inplace_op = {"sgn_", sgn_inplace_overloads, 1};
 
@@ -165,7 +165,7 @@ PyObject* signbit_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload signbit_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", signbit_0},
+    {"(Tensor self, *, Tensor!? out=None)", signbit_0},
 };
 constexpr OpEntry signbit_op = {"signbit", signbit_overloads, 1};
 
@@ -187,7 +187,7 @@ PyObject* ceil_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload ceil_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", ceil_0},
+    {"(Tensor self, *, Tensor!? out=None)", ceil_0},
 };
 constexpr OpEntry ceil_op = {"ceil", ceil_overloads, 1};
 
@@ -200,7 +200,7 @@ PyObject* ceil_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload ceil_inplace_overloads[] = {
-    {"(Tensor self)", ceil_inplace_0},
+    {"(Tensor! self)", ceil_inplace_0},
 };
 constexpr OpEntry ceil_inplace_op = {"ceil_", ceil_inplace_overloads, 1};
 
@@ -222,7 +222,7 @@ PyObject* floor_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload floor_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", floor_0},
+    {"(Tensor self, *, Tensor!? out=None)", floor_0},
 };
 constexpr OpEntry floor_op = {"floor", floor_overloads, 1};
 
@@ -235,7 +235,7 @@ PyObject* floor_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload floor_inplace_overloads[] = {
-    {"(Tensor self)", floor_inplace_0},
+    {"(Tensor! self)", floor_inplace_0},
 };
 constexpr OpEntry floor_inplace_op = {"floor_", floor_inplace_overloads, 1};
 
@@ -276,8 +276,8 @@ PyObject* round_1(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload round_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", round_0},
-    {"(Tensor self, *, int decimals, Tensor? out=None)", round_1},
+    {"(Tensor self, *, Tensor!? out=None)", round_0},
+    {"(Tensor self, *, int decimals, Tensor!? out=None)", round_1},
 };
 constexpr OpEntry round_op = {"round", round_overloads, 2};
 
@@ -299,8 +299,8 @@ PyObject* round_inplace_1(Arguments& a) {
   return result(made);
 }
 constexpr Overload round_inplace_overloads[] = {
-    {"(Tensor self)", round_inplace_0},
-    {"(Tensor self, *, int decimals)", round_inplace_1},
+    {"(Tensor! self)", round_inplace_0},
+    {"(Tensor! self, *, int decimals)", round_inplace_1},
 };
 constexpr OpEntry round_inplace_op = {"round_", round_inplace_overloads, 2};
 
@@ -322,7 +322,7 @@ PyObject* trunc_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload trunc_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", trunc_0},
+    {"(Tensor self, *, Tensor!? out=None)", trunc_0},
 };
 constexpr OpEntry trunc_op = {"trunc", trunc_overloads, 1};
 
@@ -335,7 +335,7 @@ PyObject* trunc_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload trunc_inplace_overloads[] = {
-    {"(Tensor self)", trunc_inplace_0},
+    {"(Tensor! self)", trunc_inplace_0},
 };
 constexpr OpEntry trunc_inplace_op = {"trunc_", trunc_inplace_overloads, 1};
 
@@ -357,7 +357,7 @@ PyObject* frac_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload frac_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", frac_0},
+    {"(Tensor self, *, Tensor!? out=None)", frac_0},
 };
 constexpr OpEntry frac_op = {"frac", frac_overloads, 1};
 
@@ -370,7 +370,7 @@ PyObject* frac_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload frac_inplace_overloads[] = {
-    {"(Tensor self)", frac_inplace_0},
+    {"(Tensor! self)", frac_inplace_0},
 };
 constexpr OpEntry frac_inplace_op = {"frac_", frac_inplace_overloads, 1};
 
@@ -392,7 +392,7 @@ PyObject* sqrt_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload sqrt_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", sqrt_0},
+    {"(Tensor self, *, Tensor!? out=None)", sqrt_0},
 };
 constexpr OpEntry sqrt_op = {"sqrt", sqrt_overloads, 1};
 
@@ -405,7 +405,7 @@ PyObject* sqrt_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload sqrt_inplace_overloads[] = {
-    {"(Tensor self)", sqrt_inplace_0},
+    {"(Tensor! self)", sqrt_inplace_0},
 };
 constexpr OpEntry sqrt_inplace_op = {"sqrt_", sqrt_inplace_overloads, 1};
 
@@ -427,7 +427,7 @@ PyObject* rsqrt_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload rsqrt_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", rsqrt_0},
+    {"(Tensor self, *, Tensor!? out=None)", rsqrt_0},
 };
 constexpr OpEntry rsqrt_op = {"rsqrt", rsqrt_overloads, 1};
 
@@ -440,7 +440,7 @@ PyObject* rsqrt_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload rsqrt_inplace_overloads[] = {
-    {"(Tensor self)", rsqrt_inplace_0},
+    {"(Tensor! self)", rsqrt_inplace_0},
 };
 constexpr OpEntry rsqrt_inplace_op = {"rsqrt_", rsqrt_inplace_overloads, 1};
 
@@ -462,7 +462,7 @@ PyObject* square_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload square_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", square_0},
+    {"(Tensor self, *, Tensor!? out=None)", square_0},
 };
 constexpr OpEntry square_op = {"square", square_overloads, 1};
 
@@ -475,7 +475,7 @@ PyObject* square_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload square_inplace_overloads[] = {
-    {"(Tensor self)", square_inplace_0},
+    {"(Tensor! self)", square_inplace_0},
 };
 constexpr OpEntry square_inplace_op = {"square_", square_inplace_overloads, 1};
 
@@ -497,7 +497,7 @@ PyObject* reciprocal_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload reciprocal_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", reciprocal_0},
+    {"(Tensor self, *, Tensor!? out=None)", reciprocal_0},
 };
 constexpr OpEntry reciprocal_op = {"reciprocal", reciprocal_overloads, 1};
 
@@ -510,7 +510,7 @@ PyObject* reciprocal_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload reciprocal_inplace_overloads[] = {
-    {"(Tensor self)", reciprocal_inplace_0},
+    {"(Tensor! self)", reciprocal_inplace_0},
 };
 constexpr OpEntry reciprocal_inplace_op = {"reciprocal_", reciprocal_inplace_overloads, 1};
 
@@ -532,7 +532,7 @@ PyObject* exp_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload exp_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", exp_0},
+    {"(Tensor self, *, Tensor!? out=None)", exp_0},
 };
 constexpr OpEntry exp_op = {"exp", exp_overloads, 1};
 
@@ -545,7 +545,7 @@ PyObject* exp_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload exp_inplace_overloads[] = {
-    {"(Tensor self)", exp_inplace_0},
+    {"(Tensor! self)", exp_inplace_0},
 };
 constexpr OpEntry exp_inplace_op = {"exp_", exp_inplace_overloads, 1};
 
@@ -567,7 +567,7 @@ PyObject* exp2_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload exp2_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", exp2_0},
+    {"(Tensor self, *, Tensor!? out=None)", exp2_0},
 };
 constexpr OpEntry exp2_op = {"exp2", exp2_overloads, 1};
 
@@ -580,7 +580,7 @@ PyObject* exp2_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload exp2_inplace_overloads[] = {
-    {"(Tensor self)", exp2_inplace_0},
+    {"(Tensor! self)", exp2_inplace_0},
 };
 constexpr OpEntry exp2_inplace_op = {"exp2_", exp2_inplace_overloads, 1};
 
@@ -602,7 +602,7 @@ PyObject* expm1_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload expm1_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", expm1_0},
+    {"(Tensor self, *, Tensor!? out=None)", expm1_0},
 };
 constexpr OpEntry expm1_op = {"expm1", expm1_overloads, 1};
 
@@ -615,7 +615,7 @@ PyObject* expm1_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload expm1_inplace_overloads[] = {
-    {"(Tensor self)", expm1_inplace_0},
+    {"(Tensor! self)", expm1_inplace_0},
 };
 constexpr OpEntry expm1_inplace_op = {"expm1_", expm1_inplace_overloads, 1};
 
@@ -637,7 +637,7 @@ PyObject* log_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload log_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", log_0},
+    {"(Tensor self, *, Tensor!? out=None)", log_0},
 };
 constexpr OpEntry log_op = {"log", log_overloads, 1};
 
@@ -650,7 +650,7 @@ PyObject* log_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload log_inplace_overloads[] = {
-    {"(Tensor self)", log_inplace_0},
+    {"(Tensor! self)", log_inplace_0},
 };
 constexpr OpEntry log_inplace_op = {"log_", log_inplace_overloads, 1};
 
@@ -672,7 +672,7 @@ PyObject* log2_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload log2_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", log2_0},
+    {"(Tensor self, *, Tensor!? out=None)", log2_0},
 };
 constexpr OpEntry log2_op = {"log2", log2_overloads, 1};
 
@@ -685,7 +685,7 @@ PyObject* log2_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload log2_inplace_overloads[] = {
-    {"(Tensor self)", log2_inplace_0},
+    {"(Tensor! self)", log2_inplace_0},
 };
 constexpr OpEntry log2_inplace_op = {"log2_", log2_inplace_overloads, 1};
 
@@ -707,7 +707,7 @@ PyObject* log10_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload log10_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", log10_0},
+    {"(Tensor self, *, Tensor!? out=None)", log10_0},
 };
 constexpr OpEntry log10_op = {"log10", log10_overloads, 1};
 
@@ -720,7 +720,7 @@ PyObject* log10_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload log10_inplace_overloads[] = {
-    {"(Tensor self)", log10_inplace_0},
+    {"(Tensor! self)", log10_inplace_0},
 };
 constexpr OpEntry log10_inplace_op = {"log10_", log10_inplace_overloads, 1};
 
@@ -742,7 +742,7 @@ PyObject* log1p_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload log1p_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", log1p_0},
+    {"(Tensor self, *, Tensor!? out=None)", log1p_0},
 };
 constexpr OpEntry log1p_op = {"log1p", log1p_overloads, 1};
 
@@ -755,7 +755,7 @@ PyObject* log1p_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload log1p_inplace_overloads[] = {
-    {"(Tensor self)", log1p_inplace_0},
+    {"(Tensor! self)", log1p_inplace_0},
 };
 constexpr OpEntry log1p_inplace_op = {"log1p_", log1p_inplace_overloads, 1};
 
@@ -777,7 +777,7 @@ PyObject* sin_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload sin_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", sin_0},
+    {"(Tensor self, *, Tensor!? out=None)", sin_0},
 };
 constexpr OpEntry sin_op = {"sin", sin_overloads, 1};
 
@@ -790,7 +790,7 @@ PyObject* sin_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload sin_inplace_overloads[] = {
-    {"(Tensor self)", sin_inplace_0},
+    {"(Tensor! self)", sin_inplace_0},
 };
 constexpr OpEntry sin_inplace_op = {"sin_", sin_inplace_overloads, 1};
 
@@ -812,7 +812,7 @@ PyObject* cos_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload cos_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", cos_0},
+    {"(Tensor self, *, Tensor!? out=None)", cos_0},
 };
 constexpr OpEntry cos_op = {"cos", cos_overloads, 1};
 
@@ -825,7 +825,7 @@ PyObject* cos_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload cos_inplace_overloads[] = {
-    {"(Tensor self)", cos_inplace_0},
+    {"(Tensor! self)", cos_inplace_0},
 };
 constexpr OpEntry cos_inplace_op = {"cos_", cos_inplace_overloads, 1};
 
@@ -847,7 +847,7 @@ PyObject* tan_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload tan_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", tan_0},
+    {"(Tensor self, *, Tensor!? out=None)", tan_0},
 };
 constexpr OpEntry tan_op = {"tan", tan_overloads, 1};
 
@@ -860,7 +860,7 @@ PyObject* tan_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload tan_inplace_overloads[] = {
-    {"(Tensor self)", tan_inplace_0},
+    {"(Tensor! self)", tan_inplace_0},
 };
 constexpr OpEntry tan_inplace_op = {"tan_", tan_inplace_overloads, 1};
 
@@ -882,7 +882,7 @@ PyObject* asin_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload asin_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", asin_0},
+    {"(Tensor self, *, Tensor!? out=None)", asin_0},
 };
 constexpr OpEntry asin_op = {"asin", asin_overloads, 1};
 
@@ -895,7 +895,7 @@ PyObject* asin_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload asin_inplace_overloads[] = {
-    {"(Tensor self)", asin_inplace_0},
+    {"(Tensor! self)", asin_inplace_0},
 };
 constexpr OpEntry asin_inplace_op = {"asin_", asin_inplace_overloads, 1};
 
@@ -917,7 +917,7 @@ PyObject* acos_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload acos_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", acos_0},
+    {"(Tensor self, *, Tensor!? out=None)", acos_0},
 };
 constexpr OpEntry acos_op = {"acos", acos_overloads, 1};
 
@@ -930,7 +930,7 @@ PyObject* acos_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload acos_inplace_overloads[] = {
-    {"(Tensor self)", acos_inplace_0},
+    {"(Tensor! self)", acos_inplace_0},
 };
 constexpr OpEntry acos_inplace_op = {"acos_", acos_inplace_overloads, 1};
 
@@ -952,7 +952,7 @@ PyObject* atan_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload atan_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", atan_0},
+    {"(Tensor self, *, Tensor!? out=None)", atan_0},
 };
 constexpr OpEntry atan_op = {"atan", atan_overloads, 1};
 
@@ -965,7 +965,7 @@ PyObject* atan_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload atan_inplace_overloads[] = {
-    {"(Tensor self)", atan_inplace_0},
+    {"(Tensor! self)", atan_inplace_0},
 };
 constexpr OpEntry atan_inplace_op = {"atan_", atan_inplace_overloads, 1};
 
@@ -987,7 +987,7 @@ PyObject* sinh_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload sinh_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", sinh_0},
+    {"(Tensor self, *, Tensor!? out=None)", sinh_0},
 };
 constexpr OpEntry sinh_op = {"sinh", sinh_overloads, 1};
 
@@ -1000,7 +1000,7 @@ PyObject* sinh_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload sinh_inplace_overloads[] = {
-    {"(Tensor self)", sinh_inplace_0},
+    {"(Tensor! self)", sinh_inplace_0},
 };
 constexpr OpEntry sinh_inplace_op = {"sinh_", sinh_inplace_overloads, 1};
 
@@ -1022,7 +1022,7 @@ PyObject* cosh_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload cosh_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", cosh_0},
+    {"(Tensor self, *, Tensor!? out=None)", cosh_0},
 };
 constexpr OpEntry cosh_op = {"cosh", cosh_overloads, 1};
 
@@ -1035,7 +1035,7 @@ PyObject* cosh_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload cosh_inplace_overloads[] = {
-    {"(Tensor self)", cosh_inplace_0},
+    {"(Tensor! self)", cosh_inplace_0},
 };
 constexpr OpEntry cosh_inplace_op = {"cosh_", cosh_inplace_overloads, 1};
 
@@ -1057,7 +1057,7 @@ PyObject* tanh_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload tanh_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", tanh_0},
+    {"(Tensor self, *, Tensor!? out=None)", tanh_0},
 };
 constexpr OpEntry tanh_op = {"tanh", tanh_overloads, 1};
 
@@ -1070,7 +1070,7 @@ PyObject* tanh_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload tanh_inplace_overloads[] = {
-    {"(Tensor self)", tanh_inplace_0},
+    {"(Tensor! self)", tanh_inplace_0},
 };
 constexpr OpEntry tanh_inplace_op = {"tanh_", tanh_inplace_overloads, 1};
 
@@ -1092,7 +1092,7 @@ PyObject* asinh_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload asinh_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", asinh_0},
+    {"(Tensor self, *, Tensor!? out=None)", asinh_0},
 };
 constexpr OpEntry asinh_op = {"asinh", asinh_overloads, 1};
 
@@ -1105,7 +1105,7 @@ PyObject* asinh_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload asinh_inplace_overloads[] = {
-    {"(Tensor self)", asinh_inplace_0},
+    {"(Tensor! self)", asinh_inplace_0},
 };
 constexpr OpEntry asinh_inplace_op = {"asinh_", asinh_inplace_overloads, 1};
 
@@ -1127,7 +1127,7 @@ PyObject* acosh_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload acosh_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", acosh_0},
+    {"(Tensor self, *, Tensor!? out=None)", acosh_0},
 };
 constexpr OpEntry acosh_op = {"acosh", acosh_overloads, 1};
 
@@ -1140,7 +1140,7 @@ PyObject* acosh_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload acosh_inplace_overloads[] = {
-    {"(Tensor self)", acosh_inplace_0},
+    {"(Tensor! self)", acosh_inplace_0},
 };
 constexpr OpEntry acosh_inplace_op = {"acosh_", acosh_inplace_overloads, 1};
 
@@ -1162,7 +1162,7 @@ PyObject* atanh_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload atanh_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", atanh_0},
+    {"(Tensor self, *, Tensor!? out=None)", atanh_0},
 };
 constexpr OpEntry atanh_op = {"atanh", atanh_overloads, 1};
 
@@ -1175,7 +1175,7 @@ PyObject* atanh_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload atanh_inplace_overloads[] = {
-    {"(Tensor self)", atanh_inplace_0},
+    {"(Tensor! self)", atanh_inplace_0},
 };
 constexpr OpEntry atanh_inplace_op = {"atanh_", atanh_inplace_overloads, 1};
 
@@ -1197,7 +1197,7 @@ PyObject* sinc_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload sinc_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", sinc_0},
+    {"(Tensor self, *, Tensor!? out=None)", sinc_0},
 };
 constexpr OpEntry sinc_op = {"sinc", sinc_overloads, 1};
 
@@ -1210,7 +1210,7 @@ PyObject* sinc_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload sinc_inplace_overloads[] = {
-    {"(Tensor self)", sinc_inplace_0},
+    {"(Tensor! self)", sinc_inplace_0},
 };
 constexpr OpEntry sinc_inplace_op = {"sinc_", sinc_inplace_overloads, 1};
 
@@ -1232,7 +1232,7 @@ PyObject* erf_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload erf_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", erf_0},
+    {"(Tensor self, *, Tensor!? out=None)", erf_0},
 };
 constexpr OpEntry erf_op = {"erf", erf_overloads, 1};
 
@@ -1245,7 +1245,7 @@ PyObject* erf_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload erf_inplace_overloads[] = {
-    {"(Tensor self)", erf_inplace_0},
+    {"(Tensor! self)", erf_inplace_0},
 };
 constexpr OpEntry erf_inplace_op = {"erf_", erf_inplace_overloads, 1};
 
@@ -1267,7 +1267,7 @@ PyObject* erfc_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload erfc_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", erfc_0},
+    {"(Tensor self, *, Tensor!? out=None)", erfc_0},
 };
 constexpr OpEntry erfc_op = {"erfc", erfc_overloads, 1};
 
@@ -1280,7 +1280,7 @@ PyObject* erfc_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload erfc_inplace_overloads[] = {
-    {"(Tensor self)", erfc_inplace_0},
+    {"(Tensor! self)", erfc_inplace_0},
 };
 constexpr OpEntry erfc_inplace_op = {"erfc_", erfc_inplace_overloads, 1};
 
@@ -1302,7 +1302,7 @@ PyObject* erfinv_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload erfinv_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", erfinv_0},
+    {"(Tensor self, *, Tensor!? out=None)", erfinv_0},
 };
 constexpr OpEntry erfinv_op = {"erfinv", erfinv_overloads, 1};
 
@@ -1315,7 +1315,7 @@ PyObject* erfinv_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload erfinv_inplace_overloads[] = {
-    {"(Tensor self)", erfinv_inplace_0},
+    {"(Tensor! self)", erfinv_inplace_0},
 };
 constexpr OpEntry erfinv_inplace_op = {"erfinv_", erfinv_inplace_overloads, 1};
 
@@ -1337,7 +1337,7 @@ PyObject* lgamma_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload lgamma_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", lgamma_0},
+    {"(Tensor self, *, Tensor!? out=None)", lgamma_0},
 };
 constexpr OpEntry lgamma_op = {"lgamma", lgamma_overloads, 1};
 
@@ -1350,7 +1350,7 @@ PyObject* lgamma_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload lgamma_inplace_overloads[] = {
-    {"(Tensor self)", lgamma_inplace_0},
+    {"(Tensor! self)", lgamma_inplace_0},
 };
 constexpr OpEntry lgamma_inplace_op = {"lgamma_", lgamma_inplace_overloads, 1};
 
@@ -1372,7 +1372,7 @@ PyObject* digamma_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload digamma_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", digamma_0},
+    {"(Tensor self, *, Tensor!? out=None)", digamma_0},
 };
 constexpr OpEntry digamma_op = {"digamma", digamma_overloads, 1};
 
@@ -1385,7 +1385,7 @@ PyObject* digamma_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload digamma_inplace_overloads[] = {
-    {"(Tensor self)", digamma_inplace_0},
+    {"(Tensor! self)", digamma_inplace_0},
 };
 constexpr OpEntry digamma_inplace_op = {"digamma_", digamma_inplace_overloads, 1};
 
@@ -1409,7 +1409,7 @@ PyObject* polygamma_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload polygamma_overloads[] = {
-    {"(int n, Tensor self, *, Tensor? out=None)", polygamma_0},
+    {"(int n, Tensor self, *, Tensor!? out=None)", polygamma_0},
 };
 constexpr OpEntry polygamma_op = {"polygamma", polygamma_overloads, 1};
 
@@ -1423,7 +1423,7 @@ PyObject* polygamma_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload polygamma_inplace_overloads[] = {
-    {"(int n, Tensor self)", polygamma_inplace_0},
+    {"(int n, Tensor! self)", polygamma_inplace_0},
 };
 constexpr OpEntry polygamma_inplace_op = {"polygamma_", polygamma_inplace_overloads, 1};
 
@@ -1445,7 +1445,7 @@ PyObject* i0_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload i0_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", i0_0},
+    {"(Tensor self, *, Tensor!? out=None)", i0_0},
 };
 constexpr OpEntry i0_op = {"i0", i0_overloads, 1};
 
@@ -1458,7 +1458,7 @@ PyObject* i0_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload i0_inplace_overloads[] = {
-    {"(Tensor self)", i0_inplace_0},
+    {"(Tensor! self)", i0_inplace_0},
 };
 constexpr OpEntry i0_inplace_op = {"i0_", i0_inplace_overloads, 1};
 
@@ -1480,7 +1480,7 @@ PyObject* special_i1_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload special_i1_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", special_i1_0},
+    {"(Tensor self, *, Tensor!? out=None)", special_i1_0},
 };
 constexpr OpEntry special_i1_op = {"special_i1", special_i1_overloads, 1};
 
@@ -1504,7 +1504,7 @@ PyObject* logit_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload logit_overloads[] = {
-    {"(Tensor self, float? eps=None, *, Tensor? out=None)", logit_0},
+    {"(Tensor self, float? eps=None, *, Tensor!? out=None)", logit_0},
 };
 constexpr OpEntry logit_op = {"logit", logit_overloads, 1};
 
@@ -1518,7 +1518,7 @@ PyObject* logit_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload logit_inplace_overloads[] = {
-    {"(Tensor self, float? eps=None)", logit_inplace_0},
+    {"(Tensor! self, float? eps=None)", logit_inplace_0},
 };
 constexpr OpEntry logit_inplace_op = {"logit_", logit_inplace_overloads, 1};
 
@@ -1540,7 +1540,7 @@ PyObject* sigmoid_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload sigmoid_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", sigmoid_0},
+    {"(Tensor self, *, Tensor!? out=None)", sigmoid_0},
 };
 constexpr OpEntry sigmoid_op = {"sigmoid", sigmoid_overloads, 1};
 
@@ -1553,7 +1553,7 @@ PyObject* sigmoid_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload sigmoid_inplace_overloads[] = {
-    {"(Tensor self)", sigmoid_inplace_0},
+    {"(Tensor! self)", sigmoid_inplace_0},
 };
 constexpr OpEntry sigmoid_inplace_op = {"sigmoid_", sigmoid_inplace_overloads, 1};
 
@@ -1575,7 +1575,7 @@ PyObject* deg2rad_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload deg2rad_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", deg2rad_0},
+    {"(Tensor self, *, Tensor!? out=None)", deg2rad_0},
 };
 constexpr OpEntry deg2rad_op = {"deg2rad", deg2rad_overloads, 1};
 
@@ -1588,7 +1588,7 @@ PyObject* deg2rad_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload deg2rad_inplace_overloads[] = {
-    {"(Tensor self)", deg2rad_inplace_0},
+    {"(Tensor! self)", deg2rad_inplace_0},
 };
 constexpr OpEntry deg2rad_inplace_op = {"deg2rad_", deg2rad_inplace_overloads, 1};
 
@@ -1610,7 +1610,7 @@ PyObject* rad2deg_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload rad2deg_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", rad2deg_0},
+    {"(Tensor self, *, Tensor!? out=None)", rad2deg_0},
 };
 constexpr OpEntry rad2deg_op = {"rad2deg", rad2deg_overloads, 1};
 
@@ -1623,7 +1623,7 @@ PyObject* rad2deg_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload rad2deg_inplace_overloads[] = {
-    {"(Tensor self)", rad2deg_inplace_0},
+    {"(Tensor! self)", rad2deg_inplace_0},
 };
 constexpr OpEntry rad2deg_inplace_op = {"rad2deg_", rad2deg_inplace_overloads, 1};
 
@@ -1645,7 +1645,7 @@ PyObject* relu_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload relu_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", relu_0},
+    {"(Tensor self, *, Tensor!? out=None)", relu_0},
 };
 constexpr OpEntry relu_op = {"relu", relu_overloads, 1};
 
@@ -1658,7 +1658,7 @@ PyObject* relu_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload relu_inplace_overloads[] = {
-    {"(Tensor self)", relu_inplace_0},
+    {"(Tensor! self)", relu_inplace_0},
 };
 constexpr OpEntry relu_inplace_op = {"relu_", relu_inplace_overloads, 1};
 
@@ -1684,7 +1684,7 @@ PyObject* relu6_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload relu6_inplace_overloads[] = {
-    {"(Tensor self)", relu6_inplace_0},
+    {"(Tensor! self)", relu6_inplace_0},
 };
 constexpr OpEntry relu6_inplace_op = {"relu6_", relu6_inplace_overloads, 1};
 
@@ -1706,7 +1706,7 @@ PyObject* silu_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload silu_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", silu_0},
+    {"(Tensor self, *, Tensor!? out=None)", silu_0},
 };
 constexpr OpEntry silu_op = {"silu", silu_overloads, 1};
 
@@ -1719,7 +1719,7 @@ PyObject* silu_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload silu_inplace_overloads[] = {
-    {"(Tensor self)", silu_inplace_0},
+    {"(Tensor! self)", silu_inplace_0},
 };
 constexpr OpEntry silu_inplace_op = {"silu_", silu_inplace_overloads, 1};
 
@@ -1741,7 +1741,7 @@ PyObject* mish_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload mish_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", mish_0},
+    {"(Tensor self, *, Tensor!? out=None)", mish_0},
 };
 constexpr OpEntry mish_op = {"mish", mish_overloads, 1};
 
@@ -1754,7 +1754,7 @@ PyObject* mish_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload mish_inplace_overloads[] = {
-    {"(Tensor self)", mish_inplace_0},
+    {"(Tensor! self)", mish_inplace_0},
 };
 constexpr OpEntry mish_inplace_op = {"mish_", mish_inplace_overloads, 1};
 
@@ -1780,7 +1780,7 @@ PyObject* softplus_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload softplus_overloads[] = {
-    {"(Tensor self, Scalar beta=1, Scalar threshold=20, *, Tensor? out=None)", softplus_0},
+    {"(Tensor self, Scalar beta=1, Scalar threshold=20, *, Tensor!? out=None)", softplus_0},
 };
 constexpr OpEntry softplus_op = {"softplus", softplus_overloads, 1};
 
@@ -1804,7 +1804,7 @@ PyObject* gelu_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload gelu_overloads[] = {
-    {"(Tensor self, *, str approximate=\"none\", Tensor? out=None)", gelu_0},
+    {"(Tensor self, *, str approximate=\"none\", Tensor!? out=None)", gelu_0},
 };
 constexpr OpEntry gelu_op = {"gelu", gelu_overloads, 1};
 
@@ -1818,7 +1818,7 @@ PyObject* gelu_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload gelu_inplace_overloads[] = {
-    {"(Tensor self, *, str approximate=\"none\")", gelu_inplace_0},
+    {"(Tensor! self, *, str approximate=\"none\")", gelu_inplace_0},
 };
 constexpr OpEntry gelu_inplace_op = {"gelu_", gelu_inplace_overloads, 1};
 
@@ -1846,7 +1846,7 @@ PyObject* elu_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload elu_overloads[] = {
-    {"(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1, *, Tensor? out=None)", elu_0},
+    {"(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1, *, Tensor!? out=None)", elu_0},
 };
 constexpr OpEntry elu_op = {"elu", elu_overloads, 1};
 
@@ -1862,7 +1862,7 @@ PyObject* elu_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload elu_inplace_overloads[] = {
-    {"(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1)", elu_inplace_0},
+    {"(Tensor! self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1)", elu_inplace_0},
 };
 constexpr OpEntry elu_inplace_op = {"elu_", elu_inplace_overloads, 1};
 
@@ -1888,7 +1888,7 @@ PyObject* selu_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload selu_inplace_overloads[] = {
-    {"(Tensor self)", selu_inplace_0},
+    {"(Tensor! self)", selu_inplace_0},
 };
 constexpr OpEntry selu_inplace_op = {"selu_", selu_inplace_overloads, 1};
 
@@ -1916,7 +1916,7 @@ PyObject* celu_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload celu_inplace_overloads[] = {
-    {"(Tensor self, Scalar alpha=1.0)", celu_inplace_0},
+    {"(Tensor! self, Scalar alpha=1.0)", celu_inplace_0},
 };
 constexpr OpEntry celu_inplace_op = {"celu_", celu_inplace_overloads, 1};
 
@@ -1940,7 +1940,7 @@ PyObject* leaky_relu_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload leaky_relu_overloads[] = {
-    {"(Tensor self, Scalar negative_slope=0.01, *, Tensor? out=None)", leaky_relu_0},
+    {"(Tensor self, Scalar negative_slope=0.01, *, Tensor!? out=None)", leaky_relu_0},
 };
 constexpr OpEntry leaky_relu_op = {"leaky_relu", leaky_relu_overloads, 1};
 
@@ -1954,7 +1954,7 @@ PyObject* leaky_relu_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload leaky_relu_inplace_overloads[] = {
-    {"(Tensor self, Scalar negative_slope=0.01)", leaky_relu_inplace_0},
+    {"(Tensor! self, Scalar negative_slope=0.01)", leaky_relu_inplace_0},
 };
 constexpr OpEntry leaky_relu_inplace_op = {"leaky_relu_", leaky_relu_inplace_overloads, 1};
 
@@ -1980,7 +1980,7 @@ PyObject* hardtanh_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload hardtanh_overloads[] = {
-    {"(Tensor self, Scalar min_val=-1, Scalar max_val=1, *, Tensor? out=None)", hardtanh_0},
+    {"(Tensor self, Scalar min_val=-1, Scalar max_val=1, *, Tensor!? out=None)", hardtanh_0},
 };
 constexpr OpEntry hardtanh_op = {"hardtanh", hardtanh_overloads, 1};
 
@@ -1995,7 +1995,7 @@ PyObject* hardtanh_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload hardtanh_inplace_overloads[] = {
-    {"(Tensor self, Scalar min_val=-1, Scalar max_val=1)", hardtanh_inplace_0},
+    {"(Tensor! self, Scalar min_val=-1, Scalar max_val=1)", hardtanh_inplace_0},
 };
 constexpr OpEntry hardtanh_inplace_op = {"hardtanh_", hardtanh_inplace_overloads, 1};
 
@@ -2017,7 +2017,7 @@ PyObject* hardsigmoid_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload hardsigmoid_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", hardsigmoid_0},
+    {"(Tensor self, *, Tensor!? out=None)", hardsigmoid_0},
 };
 constexpr OpEntry hardsigmoid_op = {"hardsigmoid", hardsigmoid_overloads, 1};
 
@@ -2030,7 +2030,7 @@ PyObject* hardsigmoid_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload hardsigmoid_inplace_overloads[] = {
-    {"(Tensor self)", hardsigmoid_inplace_0},
+    {"(Tensor! self)", hardsigmoid_inplace_0},
 };
 constexpr OpEntry hardsigmoid_inplace_op = {"hardsigmoid_", hardsigmoid_inplace_overloads, 1};
 
@@ -2052,7 +2052,7 @@ PyObject* hardswish_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload hardswish_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", hardswish_0},
+    {"(Tensor self, *, Tensor!? out=None)", hardswish_0},
 };
 constexpr OpEntry hardswish_op = {"hardswish", hardswish_overloads, 1};
 
@@ -2065,7 +2065,7 @@ PyObject* hardswish_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload hardswish_inplace_overloads[] = {
-    {"(Tensor self)", hardswish_inplace_0},
+    {"(Tensor! self)", hardswish_inplace_0},
 };
 constexpr OpEntry hardswish_inplace_op = {"hardswish_", hardswish_inplace_overloads, 1};
 
@@ -2089,7 +2089,7 @@ PyObject* hardshrink_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload hardshrink_overloads[] = {
-    {"(Tensor self, Scalar lambd=0.5, *, Tensor? out=None)", hardshrink_0},
+    {"(Tensor self, Scalar lambd=0.5, *, Tensor!? out=None)", hardshrink_0},
 };
 constexpr OpEntry hardshrink_op = {"hardshrink", hardshrink_overloads, 1};
 
@@ -2113,7 +2113,7 @@ PyObject* softshrink_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload softshrink_overloads[] = {
-    {"(Tensor self, Scalar lambd=0.5, *, Tensor? out=None)", softshrink_0},
+    {"(Tensor self, Scalar lambd=0.5, *, Tensor!? out=None)", softshrink_0},
 };
 constexpr OpEntry softshrink_op = {"softshrink", softshrink_overloads, 1};
 
@@ -2139,7 +2139,7 @@ PyObject* threshold_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload threshold_overloads[] = {
-    {"(Tensor self, Scalar threshold, Scalar value, *, Tensor? out=None)", threshold_0},
+    {"(Tensor self, Scalar threshold, Scalar value, *, Tensor!? out=None)", threshold_0},
 };
 constexpr OpEntry threshold_op = {"threshold", threshold_overloads, 1};
 
@@ -2154,7 +2154,7 @@ PyObject* threshold_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload threshold_inplace_overloads[] = {
-    {"(Tensor self, Scalar threshold, Scalar value)", threshold_inplace_0},
+    {"(Tensor! self, Scalar threshold, Scalar value)", threshold_inplace_0},
 };
 constexpr OpEntry threshold_inplace_op = {"threshold_", threshold_inplace_overloads, 1};
 
@@ -2176,7 +2176,7 @@ PyObject* log_sigmoid_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload log_sigmoid_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", log_sigmoid_0},
+    {"(Tensor self, *, Tensor!? out=None)", log_sigmoid_0},
 };
 constexpr OpEntry log_sigmoid_op = {"log_sigmoid", log_sigmoid_overloads, 1};
 
@@ -2237,7 +2237,7 @@ PyObject* isposinf_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload isposinf_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", isposinf_0},
+    {"(Tensor self, *, Tensor!? out=None)", isposinf_0},
 };
 constexpr OpEntry isposinf_op = {"isposinf", isposinf_overloads, 1};
 
@@ -2259,7 +2259,7 @@ PyObject* isneginf_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload isneginf_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", isneginf_0},
+    {"(Tensor self, *, Tensor!? out=None)", isneginf_0},
 };
 constexpr OpEntry isneginf_op = {"isneginf", isneginf_overloads, 1};
 
@@ -2294,7 +2294,7 @@ PyObject* logical_not_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload logical_not_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", logical_not_0},
+    {"(Tensor self, *, Tensor!? out=None)", logical_not_0},
 };
 constexpr OpEntry logical_not_op = {"logical_not", logical_not_overloads, 1};
 
@@ -2307,7 +2307,7 @@ PyObject* logical_not_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload logical_not_inplace_overloads[] = {
-    {"(Tensor self)", logical_not_inplace_0},
+    {"(Tensor! self)", logical_not_inplace_0},
 };
 constexpr OpEntry logical_not_inplace_op = {"logical_not_", logical_not_inplace_overloads, 1};
 
@@ -2329,7 +2329,7 @@ PyObject* bitwise_not_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload bitwise_not_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", bitwise_not_0},
+    {"(Tensor self, *, Tensor!? out=None)", bitwise_not_0},
 };
 constexpr OpEntry bitwise_not_op = {"bitwise_not", bitwise_not_overloads, 1};
 
@@ -2342,7 +2342,7 @@ PyObject* bitwise_not_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload bitwise_not_inplace_overloads[] = {
-    {"(Tensor self)", bitwise_not_inplace_0},
+    {"(Tensor! self)", bitwise_not_inplace_0},
 };
 constexpr OpEntry bitwise_not_inplace_op = {"bitwise_not_", bitwise_not_inplace_overloads, 1};
 
@@ -2364,7 +2364,7 @@ PyObject* conj_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload conj_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", conj_0},
+    {"(Tensor self, *, Tensor!? out=None)", conj_0},
 };
 constexpr OpEntry conj_op = {"conj", conj_overloads, 1};
 
@@ -2377,7 +2377,7 @@ PyObject* conj_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload conj_inplace_overloads[] = {
-    {"(Tensor self)", conj_inplace_0},
+    {"(Tensor! self)", conj_inplace_0},
 };
 constexpr OpEntry conj_inplace_op = {"conj_", conj_inplace_overloads, 1};
 
@@ -2425,7 +2425,7 @@ PyObject* angle_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload angle_overloads[] = {
-    {"(Tensor self, *, Tensor? out=None)", angle_0},
+    {"(Tensor self, *, Tensor!? out=None)", angle_0},
 };
 constexpr OpEntry angle_op = {"angle", angle_overloads, 1};
 
@@ -2466,7 +2466,7 @@ PyObject* nan_to_num_0(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload nan_to_num_overloads[] = {
-    {"(Tensor self, float? nan=None, float? posinf=None, float? neginf=None, *, Tensor? out=None)", nan_to_num_0},
+    {"(Tensor self, float? nan=None, float? posinf=None, float? neginf=None, *, Tensor!? out=None)", nan_to_num_0},
 };
 constexpr OpEntry nan_to_num_op = {"nan_to_num", nan_to_num_overloads, 1};
 
@@ -2482,7 +2482,7 @@ PyObject* nan_to_num_inplace_0(Arguments& a) {
   return result(made);
 }
 constexpr Overload nan_to_num_inplace_overloads[] = {
-    {"(Tensor self, float? nan=None, float? posinf=None, float? neginf=None)", nan_to_num_inplace_0},
+    {"(Tensor! self, float? nan=None, float? posinf=None, float? neginf=None)", nan_to_num_inplace_0},
 };
 constexpr OpEntry nan_to_num_inplace_op = {"nan_to_num_", nan_to_num_inplace_overloads, 1};
 
@@ -2529,8 +2529,8 @@ PyObject* clamp_1(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload clamp_overloads[] = {
-    {"(Tensor self, Scalar? min=None, Scalar? max=None, *, Tensor? out=None)", clamp_0},
-    {"(Tensor self, Tensor? min=None, Tensor? max=None, *, Tensor? out=None)", clamp_1},
+    {"(Tensor self, Scalar? min=None, Scalar? max=None, *, Tensor!? out=None)", clamp_0},
+    {"(Tensor self, Tensor? min=None, Tensor? max=None, *, Tensor!? out=None)", clamp_1},
 };
 constexpr OpEntry clamp_op = {"clamp", clamp_overloads, 2};
 
@@ -2555,8 +2555,8 @@ PyObject* clamp_inplace_1(Arguments& a) {
   return result(made);
 }
 constexpr Overload clamp_inplace_overloads[] = {
-    {"(Tensor self, Scalar? min=None, Scalar? max=None)", clamp_inplace_0},
-    {"(Tensor self, Tensor? min=None, Tensor? max=None)", clamp_inplace_1},
+    {"(Tensor! self, Scalar? min=None, Scalar? max=None)", clamp_inplace_0},
+    {"(Tensor! self, Tensor? min=None, Tensor? max=None)", clamp_inplace_1},
 };
 constexpr OpEntry clamp_inplace_op = {"clamp_", clamp_inplace_overloads, 2};
 
@@ -2599,8 +2599,8 @@ PyObject* clamp_min_1(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload clamp_min_overloads[] = {
-    {"(Tensor self, Scalar min, *, Tensor? out=None)", clamp_min_0},
-    {"(Tensor self, Tensor min, *, Tensor? out=None)", clamp_min_1},
+    {"(Tensor self, Scalar min, *, Tensor!? out=None)", clamp_min_0},
+    {"(Tensor self, Tensor min, *, Tensor!? out=None)", clamp_min_1},
 };
 constexpr OpEntry clamp_min_op = {"clamp_min", clamp_min_overloads, 2};
 
@@ -2623,8 +2623,8 @@ PyObject* clamp_min_inplace_1(Arguments& a) {
   return result(made);
 }
 constexpr Overload clamp_min_inplace_overloads[] = {
-    {"(Tensor self, Scalar min)", clamp_min_inplace_0},
-    {"(Tensor self, Tensor min)", clamp_min_inplace_1},
+    {"(Tensor! self, Scalar min)", clamp_min_inplace_0},
+    {"(Tensor! self, Tensor min)", clamp_min_inplace_1},
 };
 constexpr OpEntry clamp_min_inplace_op = {"clamp_min_", clamp_min_inplace_overloads, 2};
 
@@ -2667,8 +2667,8 @@ PyObject* clamp_max_1(Arguments& a) {
   return result(std::move(made));
 }
 constexpr Overload clamp_max_overloads[] = {
-    {"(Tensor self, Scalar max, *, Tensor? out=None)", clamp_max_0},
-    {"(Tensor self, Tensor max, *, Tensor? out=None)", clamp_max_1},
+    {"(Tensor self, Scalar max, *, Tensor!? out=None)", clamp_max_0},
+    {"(Tensor self, Tensor max, *, Tensor!? out=None)", clamp_max_1},
 };
 constexpr OpEntry clamp_max_op = {"clamp_max", clamp_max_overloads, 2};
 
@@ -2691,323 +2691,327 @@ PyObject* clamp_max_inplace_1(Arguments& a) {
   return result(made);
 }
 constexpr Overload clamp_max_inplace_overloads[] = {
-    {"(Tensor self, Scalar max)", clamp_max_inplace_0},
-    {"(Tensor self, Tensor max)", clamp_max_inplace_1},
+    {"(Tensor! self, Scalar max)", clamp_max_inplace_0},
+    {"(Tensor! self, Tensor max)", clamp_max_inplace_1},
 };
 constexpr OpEntry clamp_max_inplace_op = {"clamp_max_", clamp_max_inplace_overloads, 2};
 
 const PyMethodDef kMethods[] = {
-    {"abs", python_function(op_method<abs_op>), METH_FASTCALL | METH_KEYWORDS, "abs(input, *, out=None)\n\nThe absolute value; of a complex number its distance from zero, which is real."},
-    {"absolute", python_function(op_method<abs_op>), METH_FASTCALL | METH_KEYWORDS, "abs(input, *, out=None)\n\nThe absolute value; of a complex number its distance from zero, which is real."},
-    {"abs_", python_function(op_method<abs_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "abs_(input)\n\nThe absolute value; of a complex number its distance from zero, which is real."},
-    {"absolute_", python_function(op_method<abs_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "abs_(input)\n\nThe absolute value; of a complex number its distance from zero, which is real."},
-    {"neg", python_function(op_method<neg_op>), METH_FASTCALL | METH_KEYWORDS, "neg(input, *, out=None)\n\nThe number with its sign changed. Bool has no negative."},
-    {"negative", python_function(op_method<neg_op>), METH_FASTCALL | METH_KEYWORDS, "neg(input, *, out=None)\n\nThe number with its sign changed. Bool has no negative."},
-    {"neg_", python_function(op_method<neg_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "neg_(input)\n\nThe number with its sign changed. Bool has no negative."},
-    {"negative_", python_function(op_method<neg_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "neg_(input)\n\nThe number with its sign changed. Bool has no negative."},
-    {"sign", python_function(op_method<sign_op>), METH_FASTCALL | METH_KEYWORDS, "sign(input, *, out=None)\n\n-1, 0 or 1 by the sign of the number; NaN counts as 0. For complex numbers see `sgn`."},
-    {"sign_", python_function(op_method<sign_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "sign_(input)\n\n-1, 0 or 1 by the sign of the number; NaN counts as 0. For complex numbers see `sgn`."},
-    {"sgn", python_function(op_method<sgn_op>), METH_FASTCALL | METH_KEYWORDS, "sgn(input, *, out=None)\n\nThe sign; of a complex number z it is z / |z|, and 0 at zero."},
-    {"sgn_", python_function(op_method<sgn_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "sgn_(input)\n\nThe sign; of a complex number z it is z / |z|, and 0 at zero."},
-    {"signbit", python_function(op_method<signbit_op>), METH_FASTCALL | METH_KEYWORDS, "signbit(input, *, out=None)\n\nWhether the sign bit is set, which tells -0.0 from 0.0."},
-    {"ceil", python_function(op_method<ceil_op>), METH_FASTCALL | METH_KEYWORDS, "ceil(input, *, out=None)\n\nThe smallest integer that is not below the number."},
-    {"ceil_", python_function(op_method<ceil_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "ceil_(input)\n\nThe smallest integer that is not below the number."},
-    {"floor", python_function(op_method<floor_op>), METH_FASTCALL | METH_KEYWORDS, "floor(input, *, out=None)\n\nThe largest integer that is not above the number."},
-    {"floor_", python_function(op_method<floor_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "floor_(input)\n\nThe largest integer that is not above the number."},
-    {"round", python_function(op_method<round_op>), METH_FASTCALL | METH_KEYWORDS, "round(input, *, out=None)\nround(input, *, decimals, out=None)\n\nThe nearest integer, halves to the even one. With `decimals` it rounds to that many decimal places,\nor to tens, hundreds and so on when it is negative."},
-    {"round_", python_function(op_method<round_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "round_(input)\nround_(input, *, decimals)\n\nThe nearest integer, halves to the even one. With `decimals` it rounds to that many decimal places,\nor to tens, hundreds and so on when it is negative."},
-    {"trunc", python_function(op_method<trunc_op>), METH_FASTCALL | METH_KEYWORDS, "trunc(input, *, out=None)\n\nThe integer part: the number rounded towards zero."},
-    {"fix", python_function(op_method<trunc_op>), METH_FASTCALL | METH_KEYWORDS, "trunc(input, *, out=None)\n\nThe integer part: the number rounded towards zero."},
-    {"trunc_", python_function(op_method<trunc_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "trunc_(input)\n\nThe integer part: the number rounded towards zero."},
-    {"fix_", python_function(op_method<trunc_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "trunc_(input)\n\nThe integer part: the number rounded towards zero."},
-    {"frac", python_function(op_method<frac_op>), METH_FASTCALL | METH_KEYWORDS, "frac(input, *, out=None)\n\nWhat is left of the number without its integer part, with the same sign."},
-    {"frac_", python_function(op_method<frac_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "frac_(input)\n\nWhat is left of the number without its integer part, with the same sign."},
-    {"sqrt", python_function(op_method<sqrt_op>), METH_FASTCALL | METH_KEYWORDS, "sqrt(input, *, out=None)\n\nThe square root; NaN for negative real numbers."},
-    {"sqrt_", python_function(op_method<sqrt_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "sqrt_(input)\n\nThe square root; NaN for negative real numbers."},
-    {"rsqrt", python_function(op_method<rsqrt_op>), METH_FASTCALL | METH_KEYWORDS, "rsqrt(input, *, out=None)\n\nOne divided by the square root."},
-    {"rsqrt_", python_function(op_method<rsqrt_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "rsqrt_(input)\n\nOne divided by the square root."},
-    {"square", python_function(op_method<square_op>), METH_FASTCALL | METH_KEYWORDS, "square(input, *, out=None)\n\nThe number times itself."},
-    {"square_", python_function(op_method<square_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "square_(input)\n\nThe number times itself."},
-    {"reciprocal", python_function(op_method<reciprocal_op>), METH_FASTCALL | METH_KEYWORDS, "reciprocal(input, *, out=None)\n\nOne divided by the number."},
-    {"reciprocal_", python_function(op_method<reciprocal_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "reciprocal_(input)\n\nOne divided by the number."},
-    {"exp", python_function(op_method<exp_op>), METH_FASTCALL | METH_KEYWORDS, "exp(input, *, out=None)\n\ne to the power of the number."},
-    {"exp_", python_function(op_method<exp_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "exp_(input)\n\ne to the power of the number."},
-    {"exp2", python_function(op_method<exp2_op>), METH_FASTCALL | METH_KEYWORDS, "exp2(input, *, out=None)\n\n2 to the power of the number."},
-    {"exp2_", python_function(op_method<exp2_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "exp2_(input)\n\n2 to the power of the number."},
-    {"expm1", python_function(op_method<expm1_op>), METH_FASTCALL | METH_KEYWORDS, "expm1(input, *, out=None)\n\ne to the power of the number, minus one, accurate near zero."},
-    {"expm1_", python_function(op_method<expm1_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "expm1_(input)\n\ne to the power of the number, minus one, accurate near zero."},
-    {"log", python_function(op_method<log_op>), METH_FASTCALL | METH_KEYWORDS, "log(input, *, out=None)\n\nThe natural logarithm."},
-    {"log_", python_function(op_method<log_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "log_(input)\n\nThe natural logarithm."},
-    {"log2", python_function(op_method<log2_op>), METH_FASTCALL | METH_KEYWORDS, "log2(input, *, out=None)\n\nThe logarithm to base 2."},
-    {"log2_", python_function(op_method<log2_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "log2_(input)\n\nThe logarithm to base 2."},
-    {"log10", python_function(op_method<log10_op>), METH_FASTCALL | METH_KEYWORDS, "log10(input, *, out=None)\n\nThe logarithm to base 10."},
-    {"log10_", python_function(op_method<log10_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "log10_(input)\n\nThe logarithm to base 10."},
-    {"log1p", python_function(op_method<log1p_op>), METH_FASTCALL | METH_KEYWORDS, "log1p(input, *, out=None)\n\nThe natural logarithm of one plus the number, accurate near zero."},
-    {"log1p_", python_function(op_method<log1p_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "log1p_(input)\n\nThe natural logarithm of one plus the number, accurate near zero."},
-    {"sin", python_function(op_method<sin_op>), METH_FASTCALL | METH_KEYWORDS, "sin(input, *, out=None)\n\nThe sine of an angle in radians."},
-    {"sin_", python_function(op_method<sin_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "sin_(input)\n\nThe sine of an angle in radians."},
-    {"cos", python_function(op_method<cos_op>), METH_FASTCALL | METH_KEYWORDS, "cos(input, *, out=None)\n\nThe cosine of an angle in radians."},
-    {"cos_", python_function(op_method<cos_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "cos_(input)\n\nThe cosine of an angle in radians."},
-    {"tan", python_function(op_method<tan_op>), METH_FASTCALL | METH_KEYWORDS, "tan(input, *, out=None)\n\nThe tangent of an angle in radians."},
-    {"tan_", python_function(op_method<tan_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "tan_(input)\n\nThe tangent of an angle in radians."},
-    {"asin", python_function(op_method<asin_op>), METH_FASTCALL | METH_KEYWORDS, "asin(input, *, out=None)\n\nThe angle whose sine is the number, from -pi/2 to pi/2."},
-    {"arcsin", python_function(op_method<asin_op>), METH_FASTCALL | METH_KEYWORDS, "asin(input, *, out=None)\n\nThe angle whose sine is the number, from -pi/2 to pi/2."},
-    {"asin_", python_function(op_method<asin_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "asin_(input)\n\nThe angle whose sine is the number, from -pi/2 to pi/2."},
-    {"arcsin_", python_function(op_method<asin_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "asin_(input)\n\nThe angle whose sine is the number, from -pi/2 to pi/2."},
-    {"acos", python_function(op_method<acos_op>), METH_FASTCALL | METH_KEYWORDS, "acos(input, *, out=None)\n\nThe angle whose cosine is the number, from 0 to pi."},
-    {"arccos", python_function(op_method<acos_op>), METH_FASTCALL | METH_KEYWORDS, "acos(input, *, out=None)\n\nThe angle whose cosine is the number, from 0 to pi."},
-    {"acos_", python_function(op_method<acos_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "acos_(input)\n\nThe angle whose cosine is the number, from 0 to pi."},
-    {"arccos_", python_function(op_method<acos_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "acos_(input)\n\nThe angle whose cosine is the number, from 0 to pi."},
-    {"atan", python_function(op_method<atan_op>), METH_FASTCALL | METH_KEYWORDS, "atan(input, *, out=None)\n\nThe angle whose tangent is the number, from -pi/2 to pi/2."},
-    {"arctan", python_function(op_method<atan_op>), METH_FASTCALL | METH_KEYWORDS, "atan(input, *, out=None)\n\nThe angle whose tangent is the number, from -pi/2 to pi/2."},
-    {"atan_", python_function(op_method<atan_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "atan_(input)\n\nThe angle whose tangent is the number, from -pi/2 to pi/2."},
-    {"arctan_", python_function(op_method<atan_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "atan_(input)\n\nThe angle whose tangent is the number, from -pi/2 to pi/2."},
-    {"sinh", python_function(op_method<sinh_op>), METH_FASTCALL | METH_KEYWORDS, "sinh(input, *, out=None)\n\nThe hyperbolic sine."},
-    {"sinh_", python_function(op_method<sinh_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "sinh_(input)\n\nThe hyperbolic sine."},
-    {"cosh", python_function(op_method<cosh_op>), METH_FASTCALL | METH_KEYWORDS, "cosh(input, *, out=None)\n\nThe hyperbolic cosine."},
-    {"cosh_", python_function(op_method<cosh_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "cosh_(input)\n\nThe hyperbolic cosine."},
-    {"tanh", python_function(op_method<tanh_op>), METH_FASTCALL | METH_KEYWORDS, "tanh(input, *, out=None)\n\nThe hyperbolic tangent."},
-    {"tanh_", python_function(op_method<tanh_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "tanh_(input)\n\nThe hyperbolic tangent."},
-    {"asinh", python_function(op_method<asinh_op>), METH_FASTCALL | METH_KEYWORDS, "asinh(input, *, out=None)\n\nThe inverse of the hyperbolic sine."},
-    {"arcsinh", python_function(op_method<asinh_op>), METH_FASTCALL | METH_KEYWORDS, "asinh(input, *, out=None)\n\nThe inverse of the hyperbolic sine."},
-    {"asinh_", python_function(op_method<asinh_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "asinh_(input)\n\nThe inverse of the hyperbolic sine."},
-    {"arcsinh_", python_function(op_method<asinh_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "asinh_(input)\n\nThe inverse of the hyperbolic sine."},
-    {"acosh", python_function(op_method<acosh_op>), METH_FASTCALL | METH_KEYWORDS, "acosh(input, *, out=None)\n\nThe inverse of the hyperbolic cosine; NaN below 1."},
-    {"arccosh", python_function(op_method<acosh_op>), METH_FASTCALL | METH_KEYWORDS, "acosh(input, *, out=None)\n\nThe inverse of the hyperbolic cosine; NaN below 1."},
-    {"acosh_", python_function(op_method<acosh_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "acosh_(input)\n\nThe inverse of the hyperbolic cosine; NaN below 1."},
-    {"arccosh_", python_function(op_method<acosh_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "acosh_(input)\n\nThe inverse of the hyperbolic cosine; NaN below 1."},
-    {"atanh", python_function(op_method<atanh_op>), METH_FASTCALL | METH_KEYWORDS, "atanh(input, *, out=None)\n\nThe inverse of the hyperbolic tangent; NaN outside of -1 to 1."},
-    {"arctanh", python_function(op_method<atanh_op>), METH_FASTCALL | METH_KEYWORDS, "atanh(input, *, out=None)\n\nThe inverse of the hyperbolic tangent; NaN outside of -1 to 1."},
-    {"atanh_", python_function(op_method<atanh_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "atanh_(input)\n\nThe inverse of the hyperbolic tangent; NaN outside of -1 to 1."},
-    {"arctanh_", python_function(op_method<atanh_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "atanh_(input)\n\nThe inverse of the hyperbolic tangent; NaN outside of -1 to 1."},
-    {"sinc", python_function(op_method<sinc_op>), METH_FASTCALL | METH_KEYWORDS, "sinc(input, *, out=None)\n\nsin(pi x) / (pi x), and 1 at zero."},
-    {"sinc_", python_function(op_method<sinc_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "sinc_(input)\n\nsin(pi x) / (pi x), and 1 at zero."},
-    {"erf", python_function(op_method<erf_op>), METH_FASTCALL | METH_KEYWORDS, "erf(input, *, out=None)\n\nThe error function."},
-    {"erf_", python_function(op_method<erf_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "erf_(input)\n\nThe error function."},
-    {"erfc", python_function(op_method<erfc_op>), METH_FASTCALL | METH_KEYWORDS, "erfc(input, *, out=None)\n\nOne minus the error function, accurate where that is tiny."},
-    {"erfc_", python_function(op_method<erfc_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "erfc_(input)\n\nOne minus the error function, accurate where that is tiny."},
-    {"erfinv", python_function(op_method<erfinv_op>), METH_FASTCALL | METH_KEYWORDS, "erfinv(input, *, out=None)\n\nThe inverse of the error function, from -1 to 1."},
-    {"erfinv_", python_function(op_method<erfinv_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "erfinv_(input)\n\nThe inverse of the error function, from -1 to 1."},
-    {"lgamma", python_function(op_method<lgamma_op>), METH_FASTCALL | METH_KEYWORDS, "lgamma(input, *, out=None)\n\nThe logarithm of the absolute value of the gamma function."},
-    {"lgamma_", python_function(op_method<lgamma_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "lgamma_(input)\n\nThe logarithm of the absolute value of the gamma function."},
-    {"digamma", python_function(op_method<digamma_op>), METH_FASTCALL | METH_KEYWORDS, "digamma(input, *, out=None)\n\nThe derivative of the logarithm of the gamma function."},
-    {"digamma_", python_function(op_method<digamma_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "digamma_(input)\n\nThe derivative of the logarithm of the gamma function."},
-    {"polygamma", python_function(op_method<polygamma_op>), METH_FASTCALL | METH_KEYWORDS, "polygamma(n, input, *, out=None)\n\nThe n-th derivative of the digamma function; `n` may not be negative."},
-    {"polygamma_", python_function(op_method<polygamma_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "polygamma_(n, input)\n\nThe n-th derivative of the digamma function; `n` may not be negative."},
-    {"i0", python_function(op_method<i0_op>), METH_FASTCALL | METH_KEYWORDS, "i0(input, *, out=None)\n\nThe modified Bessel function of the first kind of order zero."},
-    {"i0_", python_function(op_method<i0_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "i0_(input)\n\nThe modified Bessel function of the first kind of order zero."},
-    {"logit", python_function(op_method<logit_op>), METH_FASTCALL | METH_KEYWORDS, "logit(input, eps=None, *, out=None)\n\nThe logarithm of x / (1 - x). With `eps` the input is first clamped to the range from eps to 1 -\neps."},
-    {"logit_", python_function(op_method<logit_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "logit_(input, eps=None)\n\nThe logarithm of x / (1 - x). With `eps` the input is first clamped to the range from eps to 1 -\neps."},
-    {"sigmoid", python_function(op_method<sigmoid_op>), METH_FASTCALL | METH_KEYWORDS, "sigmoid(input, *, out=None)\n\n1 / (1 + exp(-x))."},
-    {"sigmoid_", python_function(op_method<sigmoid_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "sigmoid_(input)\n\n1 / (1 + exp(-x))."},
-    {"deg2rad", python_function(op_method<deg2rad_op>), METH_FASTCALL | METH_KEYWORDS, "deg2rad(input, *, out=None)\n\nDegrees turned into radians."},
-    {"deg2rad_", python_function(op_method<deg2rad_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "deg2rad_(input)\n\nDegrees turned into radians."},
-    {"rad2deg", python_function(op_method<rad2deg_op>), METH_FASTCALL | METH_KEYWORDS, "rad2deg(input, *, out=None)\n\nRadians turned into degrees."},
-    {"rad2deg_", python_function(op_method<rad2deg_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "rad2deg_(input)\n\nRadians turned into degrees."},
-    {"relu", python_function(op_method<relu_op>), METH_FASTCALL | METH_KEYWORDS, "relu(input, *, out=None)\n\nThe number where it is positive, else zero."},
-    {"relu_", python_function(op_method<relu_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "relu_(input)\n\nThe number where it is positive, else zero."},
-    {"hardshrink", python_function(op_method<hardshrink_op>), METH_FASTCALL | METH_KEYWORDS, "hardshrink(input, lambd=0.5, *, out=None)\n\nThe number, or zero where it lies within `lambd` of zero."},
-    {"isnan", python_function(op_method<isnan_op>), METH_FASTCALL | METH_KEYWORDS, "isnan(input)\n\nWhether the entry is NaN."},
-    {"isinf", python_function(op_method<isinf_op>), METH_FASTCALL | METH_KEYWORDS, "isinf(input)\n\nWhether the entry is infinite; a complex number is when one of its parts is."},
-    {"isfinite", python_function(op_method<isfinite_op>), METH_FASTCALL | METH_KEYWORDS, "isfinite(input)\n\nWhether the entry is neither infinite nor NaN."},
-    {"isposinf", python_function(op_method<isposinf_op>), METH_FASTCALL | METH_KEYWORDS, "isposinf(input, *, out=None)\n\nWhether the entry is positive infinity."},
-    {"isneginf", python_function(op_method<isneginf_op>), METH_FASTCALL | METH_KEYWORDS, "isneginf(input, *, out=None)\n\nWhether the entry is negative infinity."},
-    {"isreal", python_function(op_method<isreal_op>), METH_FASTCALL | METH_KEYWORDS, "isreal(input)\n\nWhether the imaginary part is zero."},
-    {"logical_not", python_function(op_method<logical_not_op>), METH_FASTCALL | METH_KEYWORDS, "logical_not(input, *, out=None)\n\nTrue where the entry is zero."},
-    {"logical_not_", python_function(op_method<logical_not_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "logical_not_(input)\n\nTrue where the entry is zero."},
-    {"bitwise_not", python_function(op_method<bitwise_not_op>), METH_FASTCALL | METH_KEYWORDS, "bitwise_not(input, *, out=None)\n\nEvery bit flipped; for bool the logical opposite."},
-    {"bitwise_not_", python_function(op_method<bitwise_not_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "bitwise_not_(input)\n\nEvery bit flipped; for bool the logical opposite."},
-    {"conj", python_function(op_method<conj_op>), METH_FASTCALL | METH_KEYWORDS, "conj(input, *, out=None)\n\nThe complex conjugate, in memory of its own; real numbers stay as they are."},
-    {"conj_physical", python_function(op_method<conj_op>), METH_FASTCALL | METH_KEYWORDS, "conj(input, *, out=None)\n\nThe complex conjugate, in memory of its own; real numbers stay as they are."},
-    {"conj_", python_function(op_method<conj_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "conj_(input)\n\nThe complex conjugate, in memory of its own; real numbers stay as they are."},
-    {"conj_physical_", python_function(op_method<conj_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "conj_(input)\n\nThe complex conjugate, in memory of its own; real numbers stay as they are."},
-    {"angle", python_function(op_method<angle_op>), METH_FASTCALL | METH_KEYWORDS, "angle(input, *, out=None)\n\nThe angle of a complex number in radians; for real numbers 0 or pi by their sign, and NaN for NaN."},
-    {"positive", python_function(op_method<positive_op>), METH_FASTCALL | METH_KEYWORDS, "positive(input)\n\nThe tensor itself; bool is refused."},
-    {"nan_to_num", python_function(op_method<nan_to_num_op>), METH_FASTCALL | METH_KEYWORDS, "nan_to_num(input, nan=None, posinf=None, neginf=None, *, out=None)\n\nNaN replaced by `nan` (0 when absent) and the infinities by `posinf` and `neginf`, or by the largest\nand smallest finite number when absent."},
-    {"nan_to_num_", python_function(op_method<nan_to_num_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "nan_to_num_(input, nan=None, posinf=None, neginf=None)\n\nNaN replaced by `nan` (0 when absent) and the infinities by `posinf` and `neginf`, or by the largest\nand smallest finite number when absent."},
-    {"clamp", python_function(op_method<clamp_op>), METH_FASTCALL | METH_KEYWORDS, "clamp(input, min=None, max=None, *, out=None)\nclamp(input, min=None, max=None, *, out=None)\n\nThe number, raised to `min` and lowered to `max` where it lies outside; either bound may be absent.\nNaN stays NaN."},
-    {"clip", python_function(op_method<clamp_op>), METH_FASTCALL | METH_KEYWORDS, "clamp(input, min=None, max=None, *, out=None)\nclamp(input, min=None, max=None, *, out=None)\n\nThe number, raised to `min` and lowered to `max` where it lies outside; either bound may be absent.\nNaN stays NaN."},
-    {"clamp_", python_function(op_method<clamp_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "clamp_(input, min=None, max=None)\nclamp_(input, min=None, max=None)\n\nThe number, raised to `min` and lowered to `max` where it lies outside; either bound may be absent.\nNaN stays NaN."},
-    {"clip_", python_function(op_method<clamp_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "clamp_(input, min=None, max=None)\nclamp_(input, min=None, max=None)\n\nThe number, raised to `min` and lowered to `max` where it lies outside; either bound may be absent.\nNaN stays NaN."},
-    {"clamp_min", python_function(op_method<clamp_min_op>), METH_FASTCALL | METH_KEYWORDS, "clamp_min(input, min, *, out=None)\nclamp_min(input, min, *, out=None)\n\nThe number, or `min` where that is larger."},
-    {"clamp_min_", python_function(op_method<clamp_min_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "clamp_min_(input, min)\nclamp_min_(input, min)\n\nThe number, or `min` where that is larger."},
-    {"clamp_max", python_function(op_method<clamp_max_op>), METH_FASTCALL | METH_KEYWORDS, "clamp_max(input, max, *, out=None)\nclamp_max(input, max, *, out=None)\n\nThe number, or `max` where that is smaller."},
-    {"clamp_max_", python_function(op_method<clamp_max_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "clamp_max_(input, max)\nclamp_max_(input, max)\n\nThe number, or `max` where that is smaller."},
+    {"abs", python_function(op_method<abs_op>), METH_FASTCALL | METH_KEYWORDS, "abs($self)\n--\n\nThe absolute value; of a complex number its distance from zero, which is real."},
+    {"absolute", python_function(op_method<abs_op>), METH_FASTCALL | METH_KEYWORDS, "absolute($self)\n--\n\nThe absolute value; of a complex number its distance from zero, which is real."},
+    {"abs_", python_function(op_method<abs_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "abs_($self)\n--\n\nThe absolute value; of a complex number its distance from zero, which is real."},
+    {"absolute_", python_function(op_method<abs_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "absolute_($self)\n--\n\nThe absolute value; of a complex number its distance from zero, which is real."},
+    {"neg", python_function(op_method<neg_op>), METH_FASTCALL | METH_KEYWORDS, "neg($self)\n--\n\nThe number with its sign changed. Bool has no negative."},
+    {"negative", python_function(op_method<neg_op>), METH_FASTCALL | METH_KEYWORDS, "negative($self)\n--\n\nThe number with its sign changed. Bool has no negative."},
+    {"neg_", python_function(op_method<neg_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "neg_($self)\n--\n\nThe number with its sign changed. Bool has no negative."},
+    {"negative_", python_function(op_method<neg_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "negative_($self)\n--\n\nThe number with its sign changed. Bool has no negative."},
+    {"sign", python_function(op_method<sign_op>), METH_FASTCALL | METH_KEYWORDS, "sign($self)\n--\n\n-1, 0 or 1 by the sign of the number; NaN counts as 0. For complex numbers see `sgn`."},
+    {"sign_", python_function(op_method<sign_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "sign_($self)\n--\n\n-1, 0 or 1 by the sign of the number; NaN counts as 0. For complex numbers see `sgn`."},
+    {"sgn", python_function(op_method<sgn_op>), METH_FASTCALL | METH_KEYWORDS, "sgn($self)\n--\n\nThe sign; of a complex number z it is z / |z|, and 0 at zero."},
+    {"sgn_", python_function(op_method<sgn_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "sgn_($self)\n--\n\nThe sign; of a complex number z it is z / |z|, and 0 at zero."},
+    {"signbit", python_function(op_method<signbit_op>), METH_FASTCALL | METH_KEYWORDS, "signbit($self)\n--\n\nWhether the sign bit is set, which tells -0.0 from 0.0."},
+    {"ceil", python_function(op_method<ceil_op>), METH_FASTCALL | METH_KEYWORDS, "ceil($self)\n--\n\nThe smallest integer that is not below the number."},
+    {"ceil_", python_function(op_method<ceil_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "ceil_($self)\n--\n\nThe smallest integer that is not below the number."},
+    {"floor", python_function(op_method<floor_op>), METH_FASTCALL | METH_KEYWORDS, "floor($self)\n--\n\nThe largest integer that is not above the number."},
+    {"floor_", python_function(op_method<floor_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "floor_($self)\n--\n\nThe largest integer that is not above the number."},
+    {"round", python_function(op_method<round_op>), METH_FASTCALL | METH_KEYWORDS, "round()\nround(*, decimals)\n\nThe nearest integer, halves to the even one. With `decimals` it rounds to that many decimal places,\nor to tens, hundreds and so on when it is negative."},
+    {"round_", python_function(op_method<round_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "round_()\nround_(*, decimals)\n\nThe nearest integer, halves to the even one. With `decimals` it rounds to that many decimal places,\nor to tens, hundreds and so on when it is negative."},
+    {"trunc", python_function(op_method<trunc_op>), METH_FASTCALL | METH_KEYWORDS, "trunc($self)\n--\n\nThe integer part: the number rounded towards zero."},
+    {"fix", python_function(op_method<trunc_op>), METH_FASTCALL | METH_KEYWORDS, "fix($self)\n--\n\nThe integer part: the number rounded towards zero."},
+    {"trunc_", python_function(op_method<trunc_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "trunc_($self)\n--\n\nThe integer part: the number rounded towards zero."},
+    {"fix_", python_function(op_method<trunc_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "fix_($self)\n--\n\nThe integer part: the number rounded towards zero."},
+    {"frac", python_function(op_method<frac_op>), METH_FASTCALL | METH_KEYWORDS, "frac($self)\n--\n\nWhat is left of the number without its integer part, with the same sign."},
+    {"frac_", python_function(op_method<frac_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "frac_($self)\n--\n\nWhat is left of the number without its integer part, with the same sign."},
+    {"sqrt", python_function(op_method<sqrt_op>), METH_FASTCALL | METH_KEYWORDS, "sqrt($self)\n--\n\nThe square root; NaN for negative real numbers."},
+    {"sqrt_", python_function(op_method<sqrt_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "sqrt_($self)\n--\n\nThe square root; NaN for negative real numbers."},
+    {"rsqrt", python_function(op_method<rsqrt_op>), METH_FASTCALL | METH_KEYWORDS, "rsqrt($self)\n--\n\nOne divided by the square root."},
+    {"rsqrt_", python_function(op_method<rsqrt_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "rsqrt_($self)\n--\n\nOne divided by the square root."},
+    {"square", python_function(op_method<square_op>), METH_FASTCALL | METH_KEYWORDS, "square($self)\n--\n\nThe number times itself."},
+    {"square_", python_function(op_method<square_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "square_($self)\n--\n\nThe number times itself."},
+    {"reciprocal", python_function(op_method<reciprocal_op>), METH_FASTCALL | METH_KEYWORDS, "reciprocal($self)\n--\n\nOne divided by the number."},
+    {"reciprocal_", python_function(op_method<reciprocal_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "reciprocal_($self)\n--\n\nOne divided by the number."},
+    {"exp", python_function(op_method<exp_op>), METH_FASTCALL | METH_KEYWORDS, "exp($self)\n--\n\ne to the power of the number."},
+    {"exp_", python_function(op_method<exp_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "exp_($self)\n--\n\ne to the power of the number."},
+    {"exp2", python_function(op_method<exp2_op>), METH_FASTCALL | METH_KEYWORDS, "exp2($self)\n--\n\n2 to the power of the number."},
+    {"exp2_", python_function(op_method<exp2_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "exp2_($self)\n--\n\n2 to the power of the number."},
+    {"expm1", python_function(op_method<expm1_op>), METH_FASTCALL | METH_KEYWORDS, "expm1($self)\n--\n\ne to the power of the number, minus one, accurate near zero."},
+    {"expm1_", python_function(op_method<expm1_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "expm1_($self)\n--\n\ne to the power of the number, minus one, accurate near zero."},
+    {"log", python_function(op_method<log_op>), METH_FASTCALL | METH_KEYWORDS, "log($self)\n--\n\nThe natural logarithm."},
+    {"log_", python_function(op_method<log_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "log_($self)\n--\n\nThe natural logarithm."},
+    {"log2", python_function(op_method<log2_op>), METH_FASTCALL | METH_KEYWORDS, "log2($self)\n--\n\nThe logarithm to base 2."},
+    {"log2_", python_function(op_method<log2_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "log2_($self)\n--\n\nThe logarithm to base 2."},
+    {"log10", python_function(op_method<log10_op>), METH_FASTCALL | METH_KEYWORDS, "log10($self)\n--\n\nThe logarithm to base 10."},
+    {"log10_", python_function(op_method<log10_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "log10_($self)\n--\n\nThe logarithm to base 10."},
+    {"log1p", python_function(op_method<log1p_op>), METH_FASTCALL | METH_KEYWORDS, "log1p($self)\n--\n\nThe natural logarithm of one plus the number, accurate near zero."},
+    {"log1p_", python_function(op_method<log1p_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "log1p_($self)\n--\n\nThe natural logarithm of one plus the number, accurate near zero."},
+    {"sin", python_function(op_method<sin_op>), METH_FASTCALL | METH_KEYWORDS, "sin($self)\n--\n\nThe sine of an angle in radians."},
+    {"sin_", python_function(op_method<sin_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "sin_($self)\n--\n\nThe sine of an angle in radians."},
+    {"cos", python_function(op_method<cos_op>), METH_FASTCALL | METH_KEYWORDS, "cos($self)\n--\n\nThe cosine of an angle in radians."},
+    {"cos_", python_function(op_method<cos_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "cos_($self)\n--\n\nThe cosine of an angle in radians."},
+    {"tan", python_function(op_method<tan_op>), METH_FASTCALL | METH_KEYWORDS, "tan($self)\n--\n\nThe tangent of an angle in radians."},
+    {"tan_", python_function(op_method<tan_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "tan_($self)\n--\n\nThe tangent of an angle in radians."},
+    {"asin", python_function(op_method<asin_op>), METH_FASTCALL | METH_KEYWORDS, "asin($self)\n--\n\nThe angle whose sine is the number, from -pi/2 to pi/2."},
+    {"arcsin", python_function(op_method<asin_op>), METH_FASTCALL | METH_KEYWORDS, "arcsin($self)\n--\n\nThe angle whose sine is the number, from -pi/2 to pi/2."},
+    {"asin_", python_function(op_method<asin_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "asin_($self)\n--\n\nThe angle whose sine is the number, from -pi/2 to pi/2."},
+    {"arcsin_", python_function(op_method<asin_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "arcsin_($self)\n--\n\nThe angle whose sine is the number, from -pi/2 to pi/2."},
+    {"acos", python_function(op_method<acos_op>), METH_FASTCALL | METH_KEYWORDS, "acos($self)\n--\n\nThe angle whose cosine is the number, from 0 to pi."},
+    {"arccos", python_function(op_method<acos_op>), METH_FASTCALL | METH_KEYWORDS, "arccos($self)\n--\n\nThe angle whose cosine is the number, from 0 to pi."},
+    {"acos_", python_function(op_method<acos_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "acos_($self)\n--\n\nThe angle whose cosine is the number, from 0 to pi."},
+    {"arccos_", python_function(op_method<acos_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "arccos_($self)\n--\n\nThe angle whose cosine is the number, from 0 to pi."},
+    {"atan", python_function(op_method<atan_op>), METH_FASTCALL | METH_KEYWORDS, "atan($self)\n--\n\nThe angle whose tangent is the number, from -pi/2 to pi/2."},
+    {"arctan", python_function(op_method<atan_op>), METH_FASTCALL | METH_KEYWORDS, "arctan($self)\n--\n\nThe angle whose tangent is the number, from -pi/2 to pi/2."},
+    {"atan_", python_function(op_method<atan_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "atan_($self)\n--\n\nThe angle whose tangent is the number, from -pi/2 to pi/2."},
+    {"arctan_", python_function(op_method<atan_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "arctan_($self)\n--\n\nThe angle whose tangent is the number, from -pi/2 to pi/2."},
+    {"sinh", python_function(op_method<sinh_op>), METH_FASTCALL | METH_KEYWORDS, "sinh($self)\n--\n\nThe hyperbolic sine."},
+    {"sinh_", python_function(op_method<sinh_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "sinh_($self)\n--\n\nThe hyperbolic sine."},
+    {"cosh", python_function(op_method<cosh_op>), METH_FASTCALL | METH_KEYWORDS, "cosh($self)\n--\n\nThe hyperbolic cosine."},
+    {"cosh_", python_function(op_method<cosh_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "cosh_($self)\n--\n\nThe hyperbolic cosine."},
+    {"tanh", python_function(op_method<tanh_op>), METH_FASTCALL | METH_KEYWORDS, "tanh($self)\n--\n\nThe hyperbolic tangent."},
+    {"tanh_", python_function(op_method<tanh_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "tanh_($self)\n--\n\nThe hyperbolic tangent."},
+    {"asinh", python_function(op_method<asinh_op>), METH_FASTCALL | METH_KEYWORDS, "asinh($self)\n--\n\nThe inverse of the hyperbolic sine."},
+    {"arcsinh", python_function(op_method<asinh_op>), METH_FASTCALL | METH_KEYWORDS, "arcsinh($self)\n--\n\nThe inverse of the hyperbolic sine."},
+    {"asinh_", python_function(op_method<asinh_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "asinh_($self)\n--\n\nThe inverse of the hyperbolic sine."},
+    {"arcsinh_", python_function(op_method<asinh_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "arcsinh_($self)\n--\n\nThe inverse of the hyperbolic sine."},
+    {"acosh", python_function(op_method<acosh_op>), METH_FASTCALL | METH_KEYWORDS, "acosh($self)\n--\n\nThe inverse of the hyperbolic cosine; NaN below 1."},
+    {"arccosh", python_function(op_method<acosh_op>), METH_FASTCALL | METH_KEYWORDS, "arccosh($self)\n--\n\nThe inverse of the hyperbolic cosine; NaN below 1."},
+    {"acosh_", python_function(op_method<acosh_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "acosh_($self)\n--\n\nThe inverse of the hyperbolic cosine; NaN below 1."},
+    {"arccosh_", python_function(op_method<acosh_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "arccosh_($self)\n--\n\nThe inverse of the hyperbolic cosine; NaN below 1."},
+    {"atanh", python_function(op_method<atanh_op>), METH_FASTCALL | METH_KEYWORDS, "atanh($self)\n--\n\nThe inverse of the hyperbolic tangent; NaN outside of -1 to 1."},
+    {"arctanh", python_function(op_method<atanh_op>), METH_FASTCALL | METH_KEYWORDS, "arctanh($self)\n--\n\nThe inverse of the hyperbolic tangent; NaN outside of -1 to 1."},
+    {"atanh_", python_function(op_method<atanh_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "atanh_($self)\n--\n\nThe inverse of the hyperbolic tangent; NaN outside of -1 to 1."},
+    {"arctanh_", python_function(op_method<atanh_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "arctanh_($self)\n--\n\nThe inverse of the hyperbolic tangent; NaN outside of -1 to 1."},
+    {"sinc", python_function(op_method<sinc_op>), METH_FASTCALL | METH_KEYWORDS, "sinc($self)\n--\n\nsin(pi x) / (pi x), and 1 at zero."},
+    {"sinc_", python_function(op_method<sinc_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "sinc_($self)\n--\n\nsin(pi x) / (pi x), and 1 at zero."},
+    {"erf", python_function(op_method<erf_op>), METH_FASTCALL | METH_KEYWORDS, "erf($self)\n--\n\nThe error function."},
+    {"erf_", python_function(op_method<erf_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "erf_($self)\n--\n\nThe error function."},
+    {"erfc", python_function(op_method<erfc_op>), METH_FASTCALL | METH_KEYWORDS, "erfc($self)\n--\n\nOne minus the error function, accurate where that is tiny."},
+    {"erfc_", python_function(op_method<erfc_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "erfc_($self)\n--\n\nOne minus the error function, accurate where that is tiny."},
+    {"erfinv", python_function(op_method<erfinv_op>), METH_FASTCALL | METH_KEYWORDS, "erfinv($self)\n--\n\nThe inverse of the error function, from -1 to 1."},
+    {"erfinv_", python_function(op_method<erfinv_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "erfinv_($self)\n--\n\nThe inverse of the error function, from -1 to 1."},
+    {"lgamma", python_function(op_method<lgamma_op>), METH_FASTCALL | METH_KEYWORDS, "lgamma($self)\n--\n\nThe logarithm of the absolute value of the gamma function."},
+    {"lgamma_", python_function(op_method<lgamma_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "lgamma_($self)\n--\n\nThe logarithm of the absolute value of the gamma function."},
+    {"digamma", python_function(op_method<digamma_op>), METH_FASTCALL | METH_KEYWORDS, "digamma($self)\n--\n\nThe derivative of the logarithm of the gamma function."},
+    {"digamma_", python_function(op_method<digamma_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "digamma_($self)\n--\n\nThe derivative of the logarithm of the gamma function."},
+    {"polygamma", python_function(op_method<polygamma_op>), METH_FASTCALL | METH_KEYWORDS, "polygamma($self, n)\n--\n\nThe n-th derivative of the digamma function; `n` may not be negative."},
+    {"polygamma_", python_function(op_method<polygamma_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "polygamma_($self, n)\n--\n\nThe n-th derivative of the digamma function; `n` may not be negative."},
+    {"i0", python_function(op_method<i0_op>), METH_FASTCALL | METH_KEYWORDS, "i0($self)\n--\n\nThe modified Bessel function of the first kind of order zero."},
+    {"i0_", python_function(op_method<i0_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "i0_($self)\n--\n\nThe modified Bessel function of the first kind of order zero."},
+    {"logit", python_function(op_method<logit_op>), METH_FASTCALL | METH_KEYWORDS, "logit($self, eps=None)\n--\n\nThe logarithm of x / (1 - x). With `eps` the input is first clamped to the range from eps to 1 -\neps."},
+    {"logit_", python_function(op_method<logit_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "logit_($self, eps=None)\n--\n\nThe logarithm of x / (1 - x). With `eps` the input is first clamped to the range from eps to 1 -\neps."},
+    {"sigmoid", python_function(op_method<sigmoid_op>), METH_FASTCALL | METH_KEYWORDS, "sigmoid($self)\n--\n\n1 / (1 + exp(-x))."},
+    {"sigmoid_", python_function(op_method<sigmoid_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "sigmoid_($self)\n--\n\n1 / (1 + exp(-x))."},
+    {"deg2rad", python_function(op_method<deg2rad_op>), METH_FASTCALL | METH_KEYWORDS, "deg2rad($self)\n--\n\nDegrees turned into radians."},
+    {"deg2rad_", python_function(op_method<deg2rad_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "deg2rad_($self)\n--\n\nDegrees turned into radians."},
+    {"rad2deg", python_function(op_method<rad2deg_op>), METH_FASTCALL | METH_KEYWORDS, "rad2deg($self)\n--\n\nRadians turned into degrees."},
+    {"rad2deg_", python_function(op_method<rad2deg_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "rad2deg_($self)\n--\n\nRadians turned into degrees."},
+    {"relu", python_function(op_method<relu_op>), METH_FASTCALL | METH_KEYWORDS, "relu($self)\n--\n\nThe number where it is positive, else zero."},
+    {"relu_", python_function(op_method<relu_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "relu_($self)\n--\n\nThe number where it is positive, else zero."},
+    {"hardshrink", python_function(op_method<hardshrink_op>), METH_FASTCALL | METH_KEYWORDS, "hardshrink($self, lambd=0.5)\n--\n\nThe number, or zero where it lies within `lambd` of zero."},
+    {"isnan", python_function(op_method<isnan_op>), METH_FASTCALL | METH_KEYWORDS, "isnan($self)\n--\n\nWhether the entry is NaN."},
+    {"isinf", python_function(op_method<isinf_op>), METH_FASTCALL | METH_KEYWORDS, "isinf($self)\n--\n\nWhether the entry is infinite; a complex number is when one of its parts is."},
+    {"isfinite", python_function(op_method<isfinite_op>), METH_FASTCALL | METH_KEYWORDS, "isfinite($self)\n--\n\nWhether the entry is neither infinite nor NaN."},
+    {"isposinf", python_function(op_method<isposinf_op>), METH_FASTCALL | METH_KEYWORDS, "isposinf($self)\n--\n\nWhether the entry is positive infinity."},
+    {"isneginf", python_function(op_method<isneginf_op>), METH_FASTCALL | METH_KEYWORDS, "isneginf($self)\n--\n\nWhether the entry is negative infinity."},
+    {"isreal", python_function(op_method<isreal_op>), METH_FASTCALL | METH_KEYWORDS, "isreal($self)\n--\n\nWhether the imaginary part is zero."},
+    {"logical_not", python_function(op_method<logical_not_op>), METH_FASTCALL | METH_KEYWORDS, "logical_not($self)\n--\n\nTrue where the entry is zero."},
+    {"logical_not_", python_function(op_method<logical_not_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "logical_not_($self)\n--\n\nTrue where the entry is zero."},
+    {"bitwise_not", python_function(op_method<bitwise_not_op>), METH_FASTCALL | METH_KEYWORDS, "bitwise_not($self)\n--\n\nEvery bit flipped; for bool the logical opposite."},
+    {"bitwise_not_", python_function(op_method<bitwise_not_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "bitwise_not_($self)\n--\n\nEvery bit flipped; for bool the logical opposite."},
+    {"conj", python_function(op_method<conj_op>), METH_FASTCALL | METH_KEYWORDS, "conj($self)\n--\n\nThe complex conjugate, in memory of its own; real numbers stay as they are."},
+    {"conj_physical", python_function(op_method<conj_op>), METH_FASTCALL | METH_KEYWORDS, "conj_physical($self)\n--\n\nThe complex conjugate, in memory of its own; real numbers stay as they are."},
+    {"conj_", python_function(op_method<conj_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "conj_($self)\n--\n\nThe complex conjugate, in memory of its own; real numbers stay as they are."},
+    {"conj_physical_", python_function(op_method<conj_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "conj_physical_($self)\n--\n\nThe complex conjugate, in memory of its own; real numbers stay as they are."},
+    {"angle", python_function(op_method<angle_op>), METH_FASTCALL | METH_KEYWORDS, "angle($self)\n--\n\nThe angle of a complex number in radians; for real numbers 0 or pi by their sign, and NaN for NaN."},
+    {"positive", python_function(op_method<positive_op>), METH_FASTCALL | METH_KEYWORDS, "positive($self)\n--\n\nThe tensor itself; bool is refused."},
+    {"nan_to_num", python_function(op_method<nan_to_num_op>), METH_FASTCALL | METH_KEYWORDS, "nan_to_num($self, nan=None, posinf=None, neginf=None)\n--\n\nNaN replaced by `nan` (0 when absent) and the infinities by `posinf` and `neginf`, or by the largest\nand smallest finite number when absent."},
+    {"nan_to_num_", python_function(op_method<nan_to_num_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "nan_to_num_($self, nan=None, posinf=None, neginf=None)\n--\n\nNaN replaced by `nan` (0 when absent) and the infinities by `posinf` and `neginf`, or by the largest\nand smallest finite number when absent."},
+    {"clamp", python_function(op_method<clamp_op>), METH_FASTCALL | METH_KEYWORDS, "clamp(min=None, max=None)\n\nThe number, raised to `min` and lowered to `max` where it lies outside; either bound may be absent.\nNaN stays NaN."},
+    {"clip", python_function(op_method<clamp_op>), METH_FASTCALL | METH_KEYWORDS, "clip(min=None, max=None)\n\nThe number, raised to `min` and lowered to `max` where it lies outside; either bound may be absent.\nNaN stays NaN."},
+    {"clamp_", python_function(op_method<clamp_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "clamp_(min=None, max=None)\n\nThe number, raised to `min` and lowered to `max` where it lies outside; either bound may be absent.\nNaN stays NaN."},
+    {"clip_", python_function(op_method<clamp_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "clip_(min=None, max=None)\n\nThe number, raised to `min` and lowered to `max` where it lies outside; either bound may be absent.\nNaN stays NaN."},
+    {"clamp_min", python_function(op_method<clamp_min_op>), METH_FASTCALL | METH_KEYWORDS, "clamp_min(min)\n\nThe number, or `min` where that is larger."},
+    {"clamp_min_", python_function(op_method<clamp_min_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "clamp_min_(min)\n\nThe number, or `min` where that is larger."},
+    {"clamp_max", python_function(op_method<clamp_max_op>), METH_FASTCALL | METH_KEYWORDS, "clamp_max(max)\n\nThe number, or `max` where that is smaller."},
+    {"clamp_max_", python_function(op_method<clamp_max_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "clamp_max_(max)\n\nThe number, or `max` where that is smaller."},
     {nullptr, nullptr, 0, nullptr},
 };
 const PyMethodDef kFunctions[] = {
-    {"abs", python_function(op_function<abs_op>), METH_FASTCALL | METH_KEYWORDS, "abs(input, *, out=None)\n\nThe absolute value; of a complex number its distance from zero, which is real."},
-    {"absolute", python_function(op_function<abs_op>), METH_FASTCALL | METH_KEYWORDS, "abs(input, *, out=None)\n\nThe absolute value; of a complex number its distance from zero, which is real."},
-    {"abs_", python_function(op_function<abs_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "abs_(input)\n\nThe absolute value; of a complex number its distance from zero, which is real."},
-    {"absolute_", python_function(op_function<abs_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "abs_(input)\n\nThe absolute value; of a complex number its distance from zero, which is real."},
-    {"neg", python_function(op_function<neg_op>), METH_FASTCALL | METH_KEYWORDS, "neg(input, *, out=None)\n\nThe number with its sign changed. Bool has no negative."},
-    {"negative", python_function(op_function<neg_op>), METH_FASTCALL | METH_KEYWORDS, "neg(input, *, out=None)\n\nThe number with its sign changed. Bool has no negative."},
-    {"neg_", python_function(op_function<neg_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "neg_(input)\n\nThe number with its sign changed. Bool has no negative."},
-    {"negative_", python_function(op_function<neg_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "neg_(input)\n\nThe number with its sign changed. Bool has no negative."},
-    {"sign", python_function(op_function<sign_op>), METH_FASTCALL | METH_KEYWORDS, "sign(input, *, out=None)\n\n-1, 0 or 1 by the sign of the number; NaN counts as 0. For complex numbers see `sgn`."},
-    {"sign_", python_function(op_function<sign_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "sign_(input)\n\n-1, 0 or 1 by the sign of the number; NaN counts as 0. For complex numbers see `sgn`."},
-    {"sgn", python_function(op_function<sgn_op>), METH_FASTCALL | METH_KEYWORDS, "sgn(input, *, out=None)\n\nThe sign; of a complex number z it is z / |z|, and 0 at zero."},
-    {"sgn_", python_function(op_function<sgn_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "sgn_(input)\n\nThe sign; of a complex number z it is z / |z|, and 0 at zero."},
-    {"signbit", python_function(op_function<signbit_op>), METH_FASTCALL | METH_KEYWORDS, "signbit(input, *, out=None)\n\nWhether the sign bit is set, which tells -0.0 from 0.0."},
-    {"ceil", python_function(op_function<ceil_op>), METH_FASTCALL | METH_KEYWORDS, "ceil(input, *, out=None)\n\nThe smallest integer that is not below the number."},
-    {"ceil_", python_function(op_function<ceil_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "ceil_(input)\n\nThe smallest integer that is not below the number."},
-    {"floor", python_function(op_function<floor_op>), METH_FASTCALL | METH_KEYWORDS, "floor(input, *, out=None)\n\nThe largest integer that is not above the number."},
-    {"floor_", python_function(op_function<floor_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "floor_(input)\n\nThe largest integer that is not above the number."},
+    {"abs", python_function(op_function<abs_op>), METH_FASTCALL | METH_KEYWORDS, "abs($module, input, *, out=None)\n--\n\nThe absolute value; of a complex number its distance from zero, which is real."},
+    {"absolute", python_function(op_function<abs_op>), METH_FASTCALL | METH_KEYWORDS, "absolute($module, input, *, out=None)\n--\n\nThe absolute value; of a complex number its distance from zero, which is real."},
+    {"abs_", python_function(op_function<abs_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "abs_($module, input)\n--\n\nThe absolute value; of a complex number its distance from zero, which is real."},
+    {"absolute_", python_function(op_function<abs_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "absolute_($module, input)\n--\n\nThe absolute value; of a complex number its distance from zero, which is real."},
+    {"neg", python_function(op_function<neg_op>), METH_FASTCALL | METH_KEYWORDS, "neg($module, input, *, out=None)\n--\n\nThe number with its sign changed. Bool has no negative."},
+    {"negative", python_function(op_function<neg_op>), METH_FASTCALL | METH_KEYWORDS, "negative($module, input, *, out=None)\n--\n\nThe number with its sign changed. Bool has no negative."},
+    {"neg_", python_function(op_function<neg_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "neg_($module, input)\n--\n\nThe number with its sign changed. Bool has no negative."},
+    {"negative_", python_function(op_function<neg_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "negative_($module, input)\n--\n\nThe number with its sign changed. Bool has no negative."},
+    {"sign", python_function(op_function<sign_op>), METH_FASTCALL | METH_KEYWORDS, "sign($module, input, *, out=None)\n--\n\n-1, 0 or 1 by the sign of the number; NaN counts as 0. For complex numbers see `sgn`."},
+    {"sign_", python_function(op_function<sign_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "sign_($module, input)\n--\n\n-1, 0 or 1 by the sign of the number; NaN counts as 0. For complex numbers see `sgn`."},
+    {"sgn", python_function(op_function<sgn_op>), METH_FASTCALL | METH_KEYWORDS, "sgn($module, input, *, out=None)\n--\n\nThe sign; of a complex number z it is z / |z|, and 0 at zero."},
+    {"sgn_", python_function(op_function<sgn_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "sgn_($module, input)\n--\n\nThe sign; of a complex number z it is z / |z|, and 0 at zero."},
+    {"signbit", python_function(op_function<signbit_op>), METH_FASTCALL | METH_KEYWORDS, "signbit($module, input, *, out=None)\n--\n\nWhether the sign bit is set, which tells -0.0 from 0.0."},
+    {"ceil", python_function(op_function<ceil_op>), METH_FASTCALL | METH_KEYWORDS, "ceil($module, input, *, out=None)\n--\n\nThe smallest integer that is not below the number."},
+    {"ceil_", python_function(op_function<ceil_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "ceil_($module, input)\n--\n\nThe smallest integer that is not below the number."},
+    {"floor", python_function(op_function<floor_op>), METH_FASTCALL | METH_KEYWORDS, "floor($module, input, *, out=None)\n--\n\nThe largest integer that is not above the number."},
+    {"floor_", python_function(op_function<floor_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "floor_($module, input)\n--\n\nThe largest integer that is not above the number."},
     {"round", python_function(op_function<round_op>), METH_FASTCALL | METH_KEYWORDS, "round(input, *, out=None)\nround(input, *, decimals, out=None)\n\nThe nearest integer, halves to the even one. With `decimals` it rounds to that many decimal places,\nor to tens, hundreds and so on when it is negative."},
     {"round_", python_function(op_function<round_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "round_(input)\nround_(input, *, decimals)\n\nThe nearest integer, halves to the even one. With `decimals` it rounds to that many decimal places,\nor to tens, hundreds and so on when it is negative."},
-    {"trunc", python_function(op_function<trunc_op>), METH_FASTCALL | METH_KEYWORDS, "trunc(input, *, out=None)\n\nThe integer part: the number rounded towards zero."},
-    {"fix", python_function(op_function<trunc_op>), METH_FASTCALL | METH_KEYWORDS, "trunc(input, *, out=None)\n\nThe integer part: the number rounded towards zero."},
-    {"trunc_", python_function(op_function<trunc_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "trunc_(input)\n\nThe integer part: the number rounded towards zero."},
-    {"fix_", python_function(op_function<trunc_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "trunc_(input)\n\nThe integer part: the number rounded towards zero."},
-    {"frac", python_function(op_function<frac_op>), METH_FASTCALL | METH_KEYWORDS, "frac(input, *, out=None)\n\nWhat is left of the number without its integer part, with the same sign."},
-    {"frac_", python_function(op_function<frac_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "frac_(input)\n\nWhat is left of the number without its integer part, with the same sign."},
-    {"sqrt", python_function(op_function<sqrt_op>), METH_FASTCALL | METH_KEYWORDS, "sqrt(input, *, out=None)\n\nThe square root; NaN for negative real numbers."},
-    {"sqrt_", python_function(op_function<sqrt_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "sqrt_(input)\n\nThe square root; NaN for negative real numbers."},
-    {"rsqrt", python_function(op_function<rsqrt_op>), METH_FASTCALL | METH_KEYWORDS, "rsqrt(input, *, out=None)\n\nOne divided by the square root."},
-    {"rsqrt_", python_function(op_function<rsqrt_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "rsqrt_(input)\n\nOne divided by the square root."},
-    {"square", python_function(op_function<square_op>), METH_FASTCALL | METH_KEYWORDS, "square(input, *, out=None)\n\nThe number times itself."},
-    {"square_", python_function(op_function<square_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "square_(input)\n\nThe number times itself."},
-    {"reciprocal", python_function(op_function<reciprocal_op>), METH_FASTCALL | METH_KEYWORDS, "reciprocal(input, *, out=None)\n\nOne divided by the number."},
-    {"reciprocal_", python_function(op_function<reciprocal_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "reciprocal_(input)\n\nOne divided by the number."},
-    {"exp", python_function(op_function<exp_op>), METH_FASTCALL | METH_KEYWORDS, "exp(input, *, out=None)\n\ne to the power of the number."},
-    {"exp_", python_function(op_function<exp_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "exp_(input)\n\ne to the power of the number."},
-    {"exp2", python_function(op_function<exp2_op>), METH_FASTCALL | METH_KEYWORDS, "exp2(input, *, out=None)\n\n2 to the power of the number."},
-    {"exp2_", python_function(op_function<exp2_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "exp2_(input)\n\n2 to the power of the number."},
-    {"expm1", python_function(op_function<expm1_op>), METH_FASTCALL | METH_KEYWORDS, "expm1(input, *, out=None)\n\ne to the power of the number, minus one, accurate near zero."},
-    {"expm1_", python_function(op_function<expm1_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "expm1_(input)\n\ne to the power of the number, minus one, accurate near zero."},
-    {"log", python_function(op_function<log_op>), METH_FASTCALL | METH_KEYWORDS, "log(input, *, out=None)\n\nThe natural logarithm."},
-    {"log_", python_function(op_function<log_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "log_(input)\n\nThe natural logarithm."},
-    {"log2", python_function(op_function<log2_op>), METH_FASTCALL | METH_KEYWORDS, "log2(input, *, out=None)\n\nThe logarithm to base 2."},
-    {"log2_", python_function(op_function<log2_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "log2_(input)\n\nThe logarithm to base 2."},
-    {"log10", python_function(op_function<log10_op>), METH_FASTCALL | METH_KEYWORDS, "log10(input, *, out=None)\n\nThe logarithm to base 10."},
-    {"log10_", python_function(op_function<log10_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "log10_(input)\n\nThe logarithm to base 10."},
-    {"log1p", python_function(op_function<log1p_op>), METH_FASTCALL | METH_KEYWORDS, "log1p(input, *, out=None)\n\nThe natural logarithm of one plus the number, accurate near zero."},
-    {"log1p_", python_function(op_function<log1p_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "log1p_(input)\n\nThe natural logarithm of one plus the number, accurate near zero."},
-    {"sin", python_function(op_function<sin_op>), METH_FASTCALL | METH_KEYWORDS, "sin(input, *, out=None)\n\nThe sine of an angle in radians."},
-    {"sin_", python_function(op_function<sin_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "sin_(input)\n\nThe sine of an angle in radians."},
-    {"cos", python_function(op_function<cos_op>), METH_FASTCALL | METH_KEYWORDS, "cos(input, *, out=None)\n\nThe cosine of an angle in radians."},
-    {"cos_", python_function(op_function<cos_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "cos_(input)\n\nThe cosine of an angle in radians."},
-    {"tan", python_function(op_function<tan_op>), METH_FASTCALL | METH_KEYWORDS, "tan(input, *, out=None)\n\nThe tangent of an angle in radians."},
-    {"tan_", python_function(op_function<tan_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "tan_(input)\n\nThe tangent of an angle in radians."},
-    {"asin", python_function(op_function<asin_op>), METH_FASTCALL | METH_KEYWORDS, "asin(input, *, out=None)\n\nThe angle whose sine is the number, from -pi/2 to pi/2."},
-    {"arcsin", python_function(op_function<asin_op>), METH_FASTCALL | METH_KEYWORDS, "asin(input, *, out=None)\n\nThe angle whose sine is the number, from -pi/2 to pi/2."},
-    {"asin_", python_function(op_function<asin_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "asin_(input)\n\nThe angle whose sine is the number, from -pi/2 to pi/2."},
-    {"arcsin_", python_function(op_function<asin_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "asin_(input)\n\nThe angle whose sine is the number, from -pi/2 to pi/2."},
-    {"acos", python_function(op_function<acos_op>), METH_FASTCALL | METH_KEYWORDS, "acos(input, *, out=None)\n\nThe angle whose cosine is the number, from 0 to pi."},
-    {"arccos", python_function(op_function<acos_op>), METH_FASTCALL | METH_KEYWORDS, "acos(input, *, out=None)\n\nThe angle whose cosine is the number, from 0 to pi."},
-    {"acos_", python_function(op_function<acos_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "acos_(input)\n\nThe angle whose cosine is the number, from 0 to pi."},
-    {"arccos_", python_function(op_function<acos_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "acos_(input)\n\nThe angle whose cosine is the number, from 0 to pi."},
-    {"atan", python_function(op_function<atan_op>), METH_FASTCALL | METH_KEYWORDS, "atan(input, *, out=None)\n\nThe angle whose tangent is the number, from -pi/2 to pi/2."},
-    {"arctan", python_function(op_function<atan_op>), METH_FASTCALL | METH_KEYWORDS, "atan(input, *, out=None)\n\nThe angle whose tangent is the number, from -pi/2 to pi/2."},
-    {"atan_", python_function(op_function<atan_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "atan_(input)\n\nThe angle whose tangent is the number, from -pi/2 to pi/2."},
-    {"arctan_", python_function(op_function<atan_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "atan_(input)\n\nThe angle whose tangent is the number, from -pi/2 to pi/2."},
-    {"sinh", python_function(op_function<sinh_op>), METH_FASTCALL | METH_KEYWORDS, "sinh(input, *, out=None)\n\nThe hyperbolic sine."},
-    {"sinh_", python_function(op_function<sinh_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "sinh_(input)\n\nThe hyperbolic sine."},
-    {"cosh", python_function(op_function<cosh_op>), METH_FASTCALL | METH_KEYWORDS, "cosh(input, *, out=None)\n\nThe hyperbolic cosine."},
-    {"cosh_", python_function(op_function<cosh_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "cosh_(input)\n\nThe hyperbolic cosine."},
-    {"tanh", python_function(op_function<tanh_op>), METH_FASTCALL | METH_KEYWORDS, "tanh(input, *, out=None)\n\nThe hyperbolic tangent."},
-    {"tanh_", python_function(op_function<tanh_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "tanh_(input)\n\nThe hyperbolic tangent."},
-    {"asinh", python_function(op_function<asinh_op>), METH_FASTCALL | METH_KEYWORDS, "asinh(input, *, out=None)\n\nThe inverse of the hyperbolic sine."},
-    {"arcsinh", python_function(op_function<asinh_op>), METH_FASTCALL | METH_KEYWORDS, "asinh(input, *, out=None)\n\nThe inverse of the hyperbolic sine."},
-    {"asinh_", python_function(op_function<asinh_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "asinh_(input)\n\nThe inverse of the hyperbolic sine."},
-    {"arcsinh_", python_function(op_function<asinh_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "asinh_(input)\n\nThe inverse of the hyperbolic sine."},
-    {"acosh", python_function(op_function<acosh_op>), METH_FASTCALL | METH_KEYWORDS, "acosh(input, *, out=None)\n\nThe inverse of the hyperbolic cosine; NaN below 1."},
-    {"arccosh", python_function(op_function<acosh_op>), METH_FASTCALL | METH_KEYWORDS, "acosh(input, *, out=None)\n\nThe inverse of the hyperbolic cosine; NaN below 1."},
-    {"acosh_", python_function(op_function<acosh_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "acosh_(input)\n\nThe inverse of the hyperbolic cosine; NaN below 1."},
-    {"arccosh_", python_function(op_function<acosh_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "acosh_(input)\n\nThe inverse of the hyperbolic cosine; NaN below 1."},
-    {"atanh", python_function(op_function<atanh_op>), METH_FASTCALL | METH_KEYWORDS, "atanh(input, *, out=None)\n\nThe inverse of the hyperbolic tangent; NaN outside of -1 to 1."},
-    {"arctanh", python_function(op_function<atanh_op>), METH_FASTCALL | METH_KEYWORDS, "atanh(input, *, out=None)\n\nThe inverse of the hyperbolic tangent; NaN outside of -1 to 1."},
-    {"atanh_", python_function(op_function<atanh_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "atanh_(input)\n\nThe inverse of the hyperbolic tangent; NaN outside of -1 to 1."},
-    {"arctanh_", python_function(op_function<atanh_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "atanh_(input)\n\nThe inverse of the hyperbolic tangent; NaN outside of -1 to 1."},
-    {"sinc", python_function(op_function<sinc_op>), METH_FASTCALL | METH_KEYWORDS, "sinc(input, *, out=None)\n\nsin(pi x) / (pi x), and 1 at zero."},
-    {"sinc_", python_function(op_function<sinc_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "sinc_(input)\n\nsin(pi x) / (pi x), and 1 at zero."},
-    {"erf", python_function(op_function<erf_op>), METH_FASTCALL | METH_KEYWORDS, "erf(input, *, out=None)\n\nThe error function."},
-    {"erf_", python_function(op_function<erf_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "erf_(input)\n\nThe error function."},
-    {"erfc", python_function(op_function<erfc_op>), METH_FASTCALL | METH_KEYWORDS, "erfc(input, *, out=None)\n\nOne minus the error function, accurate where that is tiny."},
-    {"erfc_", python_function(op_function<erfc_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "erfc_(input)\n\nOne minus the error function, accurate where that is tiny."},
-    {"erfinv", python_function(op_function<erfinv_op>), METH_FASTCALL | METH_KEYWORDS, "erfinv(input, *, out=None)\n\nThe inverse of the error function, from -1 to 1."},
-    {"erfinv_", python_function(op_function<erfinv_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "erfinv_(input)\n\nThe inverse of the error function, from -1 to 1."},
-    {"lgamma", python_function(op_function<lgamma_op>), METH_FASTCALL | METH_KEYWORDS, "lgamma(input, *, out=None)\n\nThe logarithm of the absolute value of the gamma function."},
-    {"lgamma_", python_function(op_function<lgamma_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "lgamma_(input)\n\nThe logarithm of the absolute value of the gamma function."},
-    {"digamma", python_function(op_function<digamma_op>), METH_FASTCALL | METH_KEYWORDS, "digamma(input, *, out=None)\n\nThe derivative of the logarithm of the gamma function."},
-    {"digamma_", python_function(op_function<digamma_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "digamma_(input)\n\nThe derivative of the logarithm of the gamma function."},
-    {"polygamma", python_function(op_function<polygamma_op>), METH_FASTCALL | METH_KEYWORDS, "polygamma(n, input, *, out=None)\n\nThe n-th derivative of the digamma function; `n` may not be negative."},
-    {"polygamma_", python_function(op_function<polygamma_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "polygamma_(n, input)\n\nThe n-th derivative of the digamma function; `n` may not be negative."},
-    {"i0", python_function(op_function<i0_op>), METH_FASTCALL | METH_KEYWORDS, "i0(input, *, out=None)\n\nThe modified Bessel function of the first kind of order zero."},
-    {"i0_", python_function(op_function<i0_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "i0_(input)\n\nThe modified Bessel function of the first kind of order zero."},
-    {"special_i1", python_function(op_function<special_i1_op>), METH_FASTCALL | METH_KEYWORDS, "special_i1(input, *, out=None)\n\nThe modified Bessel function of the first kind of order one."},
-    {"logit", python_function(op_function<logit_op>), METH_FASTCALL | METH_KEYWORDS, "logit(input, eps=None, *, out=None)\n\nThe logarithm of x / (1 - x). With `eps` the input is first clamped to the range from eps to 1 -\neps."},
-    {"logit_", python_function(op_function<logit_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "logit_(input, eps=None)\n\nThe logarithm of x / (1 - x). With `eps` the input is first clamped to the range from eps to 1 -\neps."},
-    {"sigmoid", python_function(op_function<sigmoid_op>), METH_FASTCALL | METH_KEYWORDS, "sigmoid(input, *, out=None)\n\n1 / (1 + exp(-x))."},
-    {"sigmoid_", python_function(op_function<sigmoid_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "sigmoid_(input)\n\n1 / (1 + exp(-x))."},
-    {"deg2rad", python_function(op_function<deg2rad_op>), METH_FASTCALL | METH_KEYWORDS, "deg2rad(input, *, out=None)\n\nDegrees turned into radians."},
-    {"deg2rad_", python_function(op_function<deg2rad_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "deg2rad_(input)\n\nDegrees turned into radians."},
-    {"rad2deg", python_function(op_function<rad2deg_op>), METH_FASTCALL | METH_KEYWORDS, "rad2deg(input, *, out=None)\n\nRadians turned into degrees."},
-    {"rad2deg_", python_function(op_function<rad2deg_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "rad2deg_(input)\n\nRadians turned into degrees."},
-    {"relu", python_function(op_function<relu_op>), METH_FASTCALL | METH_KEYWORDS, "relu(input, *, out=None)\n\nThe number where it is positive, else zero."},
-    {"relu_", python_function(op_function<relu_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "relu_(input)\n\nThe number where it is positive, else zero."},
-    {"relu6", python_function(op_function<relu6_op>), METH_FASTCALL | METH_KEYWORDS, "relu6(input)\n\nThe number clamped to the range from 0 to 6."},
-    {"relu6_", python_function(op_function<relu6_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "relu6_(input)\n\nThe number clamped to the range from 0 to 6."},
-    {"silu", python_function(op_function<silu_op>), METH_FASTCALL | METH_KEYWORDS, "silu(input, *, out=None)\n\nThe number times its sigmoid."},
-    {"silu_", python_function(op_function<silu_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "silu_(input)\n\nThe number times its sigmoid."},
-    {"mish", python_function(op_function<mish_op>), METH_FASTCALL | METH_KEYWORDS, "mish(input, *, out=None)\n\nx tanh(log(1 + exp(x)))."},
-    {"mish_", python_function(op_function<mish_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "mish_(input)\n\nx tanh(log(1 + exp(x)))."},
-    {"softplus", python_function(op_function<softplus_op>), METH_FASTCALL | METH_KEYWORDS, "softplus(input, beta=1, threshold=20, *, out=None)\n\nlog(1 + exp(beta x)) / beta, and x itself where beta x is above the threshold."},
-    {"gelu", python_function(op_function<gelu_op>), METH_FASTCALL | METH_KEYWORDS, "gelu(input, *, approximate=\"none\", out=None)\n\nThe number times the normal distribution's probability of a smaller one. `approximate` is \"none\" or\n\"tanh\", a cheaper formula."},
-    {"gelu_", python_function(op_function<gelu_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "gelu_(input, *, approximate=\"none\")\n\nThe number times the normal distribution's probability of a smaller one. `approximate` is \"none\" or\n\"tanh\", a cheaper formula."},
-    {"elu", python_function(op_function<elu_op>), METH_FASTCALL | METH_KEYWORDS, "elu(input, alpha=1, scale=1, input_scale=1, *, out=None)\n\nscale x where x is positive, else scale alpha (exp(input_scale x) - 1)."},
-    {"elu_", python_function(op_function<elu_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "elu_(input, alpha=1, scale=1, input_scale=1)\n\nscale x where x is positive, else scale alpha (exp(input_scale x) - 1)."},
-    {"selu", python_function(op_function<selu_op>), METH_FASTCALL | METH_KEYWORDS, "selu(input)\n\nThe exponential linear unit with the two constants that keep mean 0 and variance 1 from layer to\nlayer."},
-    {"selu_", python_function(op_function<selu_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "selu_(input)\n\nThe exponential linear unit with the two constants that keep mean 0 and variance 1 from layer to\nlayer."},
-    {"celu", python_function(op_function<celu_op>), METH_FASTCALL | METH_KEYWORDS, "celu(input, alpha=1.0)\n\nx where it is positive, else alpha (exp(x / alpha) - 1)."},
-    {"celu_", python_function(op_function<celu_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "celu_(input, alpha=1.0)\n\nx where it is positive, else alpha (exp(x / alpha) - 1)."},
-    {"leaky_relu", python_function(op_function<leaky_relu_op>), METH_FASTCALL | METH_KEYWORDS, "leaky_relu(input, negative_slope=0.01, *, out=None)\n\nThe number where it is positive, else the number times `negative_slope`."},
-    {"leaky_relu_", python_function(op_function<leaky_relu_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "leaky_relu_(input, negative_slope=0.01)\n\nThe number where it is positive, else the number times `negative_slope`."},
-    {"hardtanh", python_function(op_function<hardtanh_op>), METH_FASTCALL | METH_KEYWORDS, "hardtanh(input, min_val=-1, max_val=1, *, out=None)\n\nThe number clamped to the range from `min_val` to `max_val`."},
-    {"hardtanh_", python_function(op_function<hardtanh_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "hardtanh_(input, min_val=-1, max_val=1)\n\nThe number clamped to the range from `min_val` to `max_val`."},
-    {"hardsigmoid", python_function(op_function<hardsigmoid_op>), METH_FASTCALL | METH_KEYWORDS, "hardsigmoid(input, *, out=None)\n\nx / 6 + 1/2, clamped to the range from 0 to 1."},
-    {"hardsigmoid_", python_function(op_function<hardsigmoid_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "hardsigmoid_(input)\n\nx / 6 + 1/2, clamped to the range from 0 to 1."},
-    {"hardswish", python_function(op_function<hardswish_op>), METH_FASTCALL | METH_KEYWORDS, "hardswish(input, *, out=None)\n\nThe number times its hardsigmoid."},
-    {"hardswish_", python_function(op_function<hardswish_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "hardswish_(input)\n\nThe number times its hardsigmoid."},
-    {"hardshrink", python_function(op_function<hardshrink_op>), METH_FASTCALL | METH_KEYWORDS, "hardshrink(input, lambd=0.5, *, out=None)\n\nThe number, or zero where it lies within `lambd` of zero."},
-    {"softshrink", python_function(op_function<softshrink_op>), METH_FASTCALL | METH_KEYWORDS, "softshrink(input, lambd=0.5, *, out=None)\n\nThe number moved towards zero by `lambd`, or zero where it lies within."},
-    {"threshold", python_function(op_function<threshold_op>), METH_FASTCALL | METH_KEYWORDS, "threshold(input, threshold, value, *, out=None)\n\nThe number where it is above the threshold, else `value`."},
-    {"threshold_", python_function(op_function<threshold_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "threshold_(input, threshold, value)\n\nThe number where it is above the threshold, else `value`."},
-    {"log_sigmoid", python_function(op_function<log_sigmoid_op>), METH_FASTCALL | METH_KEYWORDS, "log_sigmoid(input, *, out=None)\n\nThe logarithm of the sigmoid, without overflow for large negative numbers."},
-    {"isnan", python_function(op_function<isnan_op>), METH_FASTCALL | METH_KEYWORDS, "isnan(input)\n\nWhether the entry is NaN."},
-    {"isinf", python_function(op_function<isinf_op>), METH_FASTCALL | METH_KEYWORDS, "isinf(input)\n\nWhether the entry is infinite; a complex number is when one of its parts is."},
-    {"isfinite", python_function(op_function<isfinite_op>), METH_FASTCALL | METH_KEYWORDS, "isfinite(input)\n\nWhether the entry is neither infinite nor NaN."},
-    {"isposinf", python_function(op_function<isposinf_op>), METH_FASTCALL | METH_KEYWORDS, "isposinf(input, *, out=None)\n\nWhether the entry is positive infinity."},
-    {"isneginf", python_function(op_function<isneginf_op>), METH_FASTCALL | METH_KEYWORDS, "isneginf(input, *, out=None)\n\nWhether the entry is negative infinity."},
-    {"isreal", python_function(op_function<isreal_op>), METH_FASTCALL | METH_KEYWORDS, "isreal(input)\n\nWhether the imaginary part is zero."},
-    {"logical_not", python_function(op_function<logical_not_op>), METH_FASTCALL | METH_KEYWORDS, "logical_not(input, *, out=None)\n\nTrue where the entry is zero."},
-    {"logical_not_", python_function(op_function<logical_not_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "logical_not_(input)\n\nTrue where the entry is zero."},
-    {"bitwise_not", python_function(op_function<bitwise_not_op>), METH_FASTCALL | METH_KEYWORDS, "bitwise_not(input, *, out=None)\n\nEvery bit flipped; for bool the logical opposite."},
-    {"bitwise_not_", python_function(op_function<bitwise_not_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "bitwise_not_(input)\n\nEvery bit flipped; for bool the logical opposite."},
-    {"conj", python_function(op_function<conj_op>), METH_FASTCALL | METH_KEYWORDS, "conj(input, *, out=None)\n\nThe complex conjugate, in memory of its own; real numbers stay as they are."},
-    {"conj_physical", python_function(op_function<conj_op>), METH_FASTCALL | METH_KEYWORDS, "conj(input, *, out=None)\n\nThe complex conjugate, in memory of its own; real numbers stay as they are."},
-    {"conj_", python_function(op_function<conj_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "conj_(input)\n\nThe complex conjugate, in memory of its own; real numbers stay as they are."},
-    {"conj_physical_", python_function(op_function<conj_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "conj_(input)\n\nThe complex conjugate, in memory of its own; real numbers stay as they are."},
-    {"real", python_function(op_function<real_op>), METH_FASTCALL | METH_KEYWORDS, "real(input)\n\nThe real part. For complex tensors a view of it, otherwise the tensor itself."},
-    {"imag", python_function(op_function<imag_op>), METH_FASTCALL | METH_KEYWORDS, "imag(input)\n\nA view of the imaginary part of a complex tensor."},
-    {"angle", python_function(op_function<angle_op>), METH_FASTCALL | METH_KEYWORDS, "angle(input, *, out=None)\n\nThe angle of a complex number in radians; for real numbers 0 or pi by their sign, and NaN for NaN."},
-    {"positive", python_function(op_function<positive_op>), METH_FASTCALL | METH_KEYWORDS, "positive(input)\n\nThe tensor itself; bool is refused."},
-    {"nan_to_num", python_function(op_function<nan_to_num_op>), METH_FASTCALL | METH_KEYWORDS, "nan_to_num(input, nan=None, posinf=None, neginf=None, *, out=None)\n\nNaN replaced by `nan` (0 when absent) and the infinities by `posinf` and `neginf`, or by the largest\nand smallest finite number when absent."},
-    {"nan_to_num_", python_function(op_function<nan_to_num_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "nan_to_num_(input, nan=None, posinf=None, neginf=None)\n\nNaN replaced by `nan` (0 when absent) and the infinities by `posinf` and `neginf`, or by the largest\nand smallest finite number when absent."},
-    {"clamp", python_function(op_function<clamp_op>), METH_FASTCALL | METH_KEYWORDS, "clamp(input, min=None, max=None, *, out=None)\nclamp(input, min=None, max=None, *, out=None)\n\nThe number, raised to `min` and lowered to `max` where it lies outside; either bound may be absent.\nNaN stays NaN."},
-    {"clip", python_function(op_function<clamp_op>), METH_FASTCALL | METH_KEYWORDS, "clamp(input, min=None, max=None, *, out=None)\nclamp(input, min=None, max=None, *, out=None)\n\nThe number, raised to `min` and lowered to `max` where it lies outside; either bound may be absent.\nNaN stays NaN."},
-    {"clamp_", python_function(op_function<clamp_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "clamp_(input, min=None, max=None)\nclamp_(input, min=None, max=None)\n\nThe number, raised to `min` and lowered to `max` where it lies outside; either bound may be absent.\nNaN stays NaN."},
-    {"clip_", python_function(op_function<clamp_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "clamp_(input, min=None, max=None)\nclamp_(input, min=None, max=None)\n\nThe number, raised to `min` and lowered to `max` where it lies outside; either bound may be absent.\nNaN stays NaN."},
-    {"clamp_min", python_function(op_function<clamp_min_op>), METH_FASTCALL | METH_KEYWORDS, "clamp_min(input, min, *, out=None)\nclamp_min(input, min, *, out=None)\n\nThe number, or `min` where that is larger."},
-    {"clamp_min_", python_function(op_function<clamp_min_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "clamp_min_(input, min)\nclamp_min_(input, min)\n\nThe number, or `min` where that is larger."},
-    {"clamp_max", python_function(op_function<clamp_max_op>), METH_FASTCALL | METH_KEYWORDS, "clamp_max(input, max, *, out=None)\nclamp_max(input, max, *, out=None)\n\nThe number, or `max` where that is smaller."},
-    {"clamp_max_", python_function(op_function<clamp_max_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "clamp_max_(input, max)\nclamp_max_(input, max)\n\nThe number, or `max` where that is smaller."},
+    {"trunc", python_function(op_function<trunc_op>), METH_FASTCALL | METH_KEYWORDS, "trunc($module, input, *, out=None)\n--\n\nThe integer part: the number rounded towards zero."},
+    {"fix", python_function(op_function<trunc_op>), METH_FASTCALL | METH_KEYWORDS, "fix($module, input, *, out=None)\n--\n\nThe integer part: the number rounded towards zero."},
+    {"trunc_", python_function(op_function<trunc_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "trunc_($module, input)\n--\n\nThe integer part: the number rounded towards zero."},
+    {"fix_", python_function(op_function<trunc_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "fix_($module, input)\n--\n\nThe integer part: the number rounded towards zero."},
+    {"frac", python_function(op_function<frac_op>), METH_FASTCALL | METH_KEYWORDS, "frac($module, input, *, out=None)\n--\n\nWhat is left of the number without its integer part, with the same sign."},
+    {"frac_", python_function(op_function<frac_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "frac_($module, input)\n--\n\nWhat is left of the number without its integer part, with the same sign."},
+    {"sqrt", python_function(op_function<sqrt_op>), METH_FASTCALL | METH_KEYWORDS, "sqrt($module, input, *, out=None)\n--\n\nThe square root; NaN for negative real numbers."},
+    {"sqrt_", python_function(op_function<sqrt_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "sqrt_($module, input)\n--\n\nThe square root; NaN for negative real numbers."},
+    {"rsqrt", python_function(op_function<rsqrt_op>), METH_FASTCALL | METH_KEYWORDS, "rsqrt($module, input, *, out=None)\n--\n\nOne divided by the square root."},
+    {"rsqrt_", python_function(op_function<rsqrt_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "rsqrt_($module, input)\n--\n\nOne divided by the square root."},
+    {"square", python_function(op_function<square_op>), METH_FASTCALL | METH_KEYWORDS, "square($module, input, *, out=None)\n--\n\nThe number times itself."},
+    {"square_", python_function(op_function<square_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "square_($module, input)\n--\n\nThe number times itself."},
+    {"reciprocal", python_function(op_function<reciprocal_op>), METH_FASTCALL | METH_KEYWORDS, "reciprocal($module, input, *, out=None)\n--\n\nOne divided by the number."},
+    {"reciprocal_", python_function(op_function<reciprocal_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "reciprocal_($module, input)\n--\n\nOne divided by the number."},
+    {"exp", python_function(op_function<exp_op>), METH_FASTCALL | METH_KEYWORDS, "exp($module, input, *, out=None)\n--\n\ne to the power of the number."},
+    {"exp_", python_function(op_function<exp_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "exp_($module, input)\n--\n\ne to the power of the number."},
+    {"exp2", python_function(op_function<exp2_op>), METH_FASTCALL | METH_KEYWORDS, "exp2($module, input, *, out=None)\n--\n\n2 to the power of the number."},
+    {"exp2_", python_function(op_function<exp2_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "exp2_($module, input)\n--\n\n2 to the power of the number."},
+    {"expm1", python_function(op_function<expm1_op>), METH_FASTCALL | METH_KEYWORDS, "expm1($module, input, *, out=None)\n--\n\ne to the power of the number, minus one, accurate near zero."},
+    {"expm1_", python_function(op_function<expm1_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "expm1_($module, input)\n--\n\ne to the power of the number, minus one, accurate near zero."},
+    {"log", python_function(op_function<log_op>), METH_FASTCALL | METH_KEYWORDS, "log($module, input, *, out=None)\n--\n\nThe natural logarithm."},
+    {"log_", python_function(op_function<log_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "log_($module, input)\n--\n\nThe natural logarithm."},
+    {"log2", python_function(op_function<log2_op>), METH_FASTCALL | METH_KEYWORDS, "log2($module, input, *, out=None)\n--\n\nThe logarithm to base 2."},
+    {"log2_", python_function(op_function<log2_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "log2_($module, input)\n--\n\nThe logarithm to base 2."},
+    {"log10", python_function(op_function<log10_op>), METH_FASTCALL | METH_KEYWORDS, "log10($module, input, *, out=None)\n--\n\nThe logarithm to base 10."},
+    {"log10_", python_function(op_function<log10_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "log10_($module, input)\n--\n\nThe logarithm to base 10."},
+    {"log1p", python_function(op_function<log1p_op>), METH_FASTCALL | METH_KEYWORDS, "log1p($module, input, *, out=None)\n--\n\nThe natural logarithm of one plus the number, accurate near zero."},
+    {"log1p_", python_function(op_function<log1p_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "log1p_($module, input)\n--\n\nThe natural logarithm of one plus the number, accurate near zero."},
+    {"sin", python_function(op_function<sin_op>), METH_FASTCALL | METH_KEYWORDS, "sin($module, input, *, out=None)\n--\n\nThe sine of an angle in radians."},
+    {"sin_", python_function(op_function<sin_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "sin_($module, input)\n--\n\nThe sine of an angle in radians."},
+    {"cos", python_function(op_function<cos_op>), METH_FASTCALL | METH_KEYWORDS, "cos($module, input, *, out=None)\n--\n\nThe cosine of an angle in radians."},
+    {"cos_", python_function(op_function<cos_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "cos_($module, input)\n--\n\nThe cosine of an angle in radians."},
+    {"tan", python_function(op_function<tan_op>), METH_FASTCALL | METH_KEYWORDS, "tan($module, input, *, out=None)\n--\n\nThe tangent of an angle in radians."},
+    {"tan_", python_function(op_function<tan_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "tan_($module, input)\n--\n\nThe tangent of an angle in radians."},
+    {"asin", python_function(op_function<asin_op>), METH_FASTCALL | METH_KEYWORDS, "asin($module, input, *, out=None)\n--\n\nThe angle whose sine is the number, from -pi/2 to pi/2."},
+    {"arcsin", python_function(op_function<asin_op>), METH_FASTCALL | METH_KEYWORDS, "arcsin($module, input, *, out=None)\n--\n\nThe angle whose sine is the number, from -pi/2 to pi/2."},
+    {"asin_", python_function(op_function<asin_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "asin_($module, input)\n--\n\nThe angle whose sine is the number, from -pi/2 to pi/2."},
+    {"arcsin_", python_function(op_function<asin_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "arcsin_($module, input)\n--\n\nThe angle whose sine is the number, from -pi/2 to pi/2."},
+    {"acos", python_function(op_function<acos_op>), METH_FASTCALL | METH_KEYWORDS, "acos($module, input, *, out=None)\n--\n\nThe angle whose cosine is the number, from 0 to pi."},
+    {"arccos", python_function(op_function<acos_op>), METH_FASTCALL | METH_KEYWORDS, "arccos($module, input, *, out=None)\n--\n\nThe angle whose cosine is the number, from 0 to pi."},
+    {"acos_", python_function(op_function<acos_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "acos_($module, input)\n--\n\nThe angle whose cosine is the number, from 0 to pi."},
+    {"arccos_", python_function(op_function<acos_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "arccos_($module, input)\n--\n\nThe angle whose cosine is the number, from 0 to pi."},
+    {"atan", python_function(op_function<atan_op>), METH_FASTCALL | METH_KEYWORDS, "atan($module, input, *, out=None)\n--\n\nThe angle whose tangent is the number, from -pi/2 to pi/2."},
+    {"arctan", python_function(op_function<atan_op>), METH_FASTCALL | METH_KEYWORDS, "arctan($module, input, *, out=None)\n--\n\nThe angle whose tangent is the number, from -pi/2 to pi/2."},
+    {"atan_", python_function(op_function<atan_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "atan_($module, input)\n--\n\nThe angle whose tangent is the number, from -pi/2 to pi/2."},
+    {"arctan_", python_function(op_function<atan_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "arctan_($module, input)\n--\n\nThe angle whose tangent is the number, from -pi/2 to pi/2."},
+    {"sinh", python_function(op_function<sinh_op>), METH_FASTCALL | METH_KEYWORDS, "sinh($module, input, *, out=None)\n--\n\nThe hyperbolic sine."},
+    {"sinh_", python_function(op_function<sinh_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "sinh_($module, input)\n--\n\nThe hyperbolic sine."},
+    {"cosh", python_function(op_function<cosh_op>), METH_FASTCALL | METH_KEYWORDS, "cosh($module, input, *, out=None)\n--\n\nThe hyperbolic cosine."},
+    {"cosh_", python_function(op_function<cosh_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "cosh_($module, input)\n--\n\nThe hyperbolic cosine."},
+    {"tanh", python_function(op_function<tanh_op>), METH_FASTCALL | METH_KEYWORDS, "tanh($module, input, *, out=None)\n--\n\nThe hyperbolic tangent."},
+    {"tanh_", python_function(op_function<tanh_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "tanh_($module, input)\n--\n\nThe hyperbolic tangent."},
+    {"asinh", python_function(op_function<asinh_op>), METH_FASTCALL | METH_KEYWORDS, "asinh($module, input, *, out=None)\n--\n\nThe inverse of the hyperbolic sine."},
+    {"arcsinh", python_function(op_function<asinh_op>), METH_FASTCALL | METH_KEYWORDS, "arcsinh($module, input, *, out=None)\n--\n\nThe inverse of the hyperbolic sine."},
+    {"asinh_", python_function(op_function<asinh_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "asinh_($module, input)\n--\n\nThe inverse of the hyperbolic sine."},
+    {"arcsinh_", python_function(op_function<asinh_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "arcsinh_($module, input)\n--\n\nThe inverse of the hyperbolic sine."},
+    {"acosh", python_function(op_function<acosh_op>), METH_FASTCALL | METH_KEYWORDS, "acosh($module, input, *, out=None)\n--\n\nThe inverse of the hyperbolic cosine; NaN below 1."},
+    {"arccosh", python_function(op_function<acosh_op>), METH_FASTCALL | METH_KEYWORDS, "arccosh($module, input, *, out=None)\n--\n\nThe inverse of the hyperbolic cosine; NaN below 1."},
+    {"acosh_", python_function(op_function<acosh_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "acosh_($module, input)\n--\n\nThe inverse of the hyperbolic cosine; NaN below 1."},
+    {"arccosh_", python_function(op_function<acosh_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "arccosh_($module, input)\n--\n\nThe inverse of the hyperbolic cosine; NaN below 1."},
+    {"atanh", python_function(op_function<atanh_op>), METH_FASTCALL | METH_KEYWORDS, "atanh($module, input, *, out=None)\n--\n\nThe inverse of the hyperbolic tangent; NaN outside of -1 to 1."},
+    {"arctanh", python_function(op_function<atanh_op>), METH_FASTCALL | METH_KEYWORDS, "arctanh($module, input, *, out=None)\n--\n\nThe inverse of the hyperbolic tangent; NaN outside of -1 to 1."},
+    {"atanh_", python_function(op_function<atanh_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "atanh_($module, input)\n--\n\nThe inverse of the hyperbolic tangent; NaN outside of -1 to 1."},
+    {"arctanh_", python_function(op_function<atanh_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "arctanh_($module, input)\n--\n\nThe inverse of the hyperbolic tangent; NaN outside of -1 to 1."},
+    {"sinc", python_function(op_function<sinc_op>), METH_FASTCALL | METH_KEYWORDS, "sinc($module, input, *, out=None)\n--\n\nsin(pi x) / (pi x), and 1 at zero."},
+    {"sinc_", python_function(op_function<sinc_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "sinc_($module, input)\n--\n\nsin(pi x) / (pi x), and 1 at zero."},
+    {"erf", python_function(op_function<erf_op>), METH_FASTCALL | METH_KEYWORDS, "erf($module, input, *, out=None)\n--\n\nThe error function."},
+    {"erf_", python_function(op_function<erf_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "erf_($module, input)\n--\n\nThe error function."},
+    {"erfc", python_function(op_function<erfc_op>), METH_FASTCALL | METH_KEYWORDS, "erfc($module, input, *, out=None)\n--\n\nOne minus the error function, accurate where that is tiny."},
+    {"erfc_", python_function(op_function<erfc_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "erfc_($module, input)\n--\n\nOne minus the error function, accurate where that is tiny."},
+    {"erfinv", python_function(op_function<erfinv_op>), METH_FASTCALL | METH_KEYWORDS, "erfinv($module, input, *, out=None)\n--\n\nThe inverse of the error function, from -1 to 1."},
+    {"erfinv_", python_function(op_function<erfinv_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "erfinv_($module, input)\n--\n\nThe inverse of the error function, from -1 to 1."},
+    {"lgamma", python_function(op_function<lgamma_op>), METH_FASTCALL | METH_KEYWORDS, "lgamma($module, input, *, out=None)\n--\n\nThe logarithm of the absolute value of the gamma function."},
+    {"lgamma_", python_function(op_function<lgamma_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "lgamma_($module, input)\n--\n\nThe logarithm of the absolute value of the gamma function."},
+    {"digamma", python_function(op_function<digamma_op>), METH_FASTCALL | METH_KEYWORDS, "digamma($module, input, *, out=None)\n--\n\nThe derivative of the logarithm of the gamma function."},
+    {"digamma_", python_function(op_function<digamma_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "digamma_($module, input)\n--\n\nThe derivative of the logarithm of the gamma function."},
+    {"polygamma", python_function(op_function<polygamma_op>), METH_FASTCALL | METH_KEYWORDS, "polygamma($module, n, input, *, out=None)\n--\n\nThe n-th derivative of the digamma function; `n` may not be negative."},
+    {"polygamma_", python_function(op_function<polygamma_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "polygamma_($module, n, input)\n--\n\nThe n-th derivative of the digamma function; `n` may not be negative."},
+    {"i0", python_function(op_function<i0_op>), METH_FASTCALL | METH_KEYWORDS, "i0($module, input, *, out=None)\n--\n\nThe modified Bessel function of the first kind of order zero."},
+    {"i0_", python_function(op_function<i0_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "i0_($module, input)\n--\n\nThe modified Bessel function of the first kind of order zero."},
+    {"special_i1", python_function(op_function<special_i1_op>), METH_FASTCALL | METH_KEYWORDS, "special_i1($module, input, *, out=None)\n--\n\nThe modified Bessel function of the first kind of order one."},
+    {"logit", python_function(op_function<logit_op>), METH_FASTCALL | METH_KEYWORDS, "logit($module, input, eps=None, *, out=None)\n--\n\nThe logarithm of x / (1 - x). With `eps` the input is first clamped to the range from eps to 1 -\neps."},
+    {"logit_", python_function(op_function<logit_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "logit_($module, input, eps=None)\n--\n\nThe logarithm of x / (1 - x). With `eps` the input is first clamped to the range from eps to 1 -\neps."},
+    {"sigmoid", python_function(op_function<sigmoid_op>), METH_FASTCALL | METH_KEYWORDS, "sigmoid($module, input, *, out=None)\n--\n\n1 / (1 + exp(-x))."},
+    {"sigmoid_", python_function(op_function<sigmoid_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "sigmoid_($module, input)\n--\n\n1 / (1 + exp(-x))."},
+    {"deg2rad", python_function(op_function<deg2rad_op>), METH_FASTCALL | METH_KEYWORDS, "deg2rad($module, input, *, out=None)\n--\n\nDegrees turned into radians."},
+    {"deg2rad_", python_function(op_function<deg2rad_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "deg2rad_($module, input)\n--\n\nDegrees turned into radians."},
+    {"rad2deg", python_function(op_function<rad2deg_op>), METH_FASTCALL | METH_KEYWORDS, "rad2deg($module, input, *, out=None)\n--\n\nRadians turned into degrees."},
+    {"rad2deg_", python_function(op_function<rad2deg_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "rad2deg_($module, input)\n--\n\nRadians turned into degrees."},
+    {"relu", python_function(op_function<relu_op>), METH_FASTCALL | METH_KEYWORDS, "relu($module, input, *, out=None)\n--\n\nThe number where it is positive, else zero."},
+    {"relu_", python_function(op_function<relu_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "relu_($module, input)\n--\n\nThe number where it is positive, else zero."},
+    {"relu6", python_function(op_function<relu6_op>), METH_FASTCALL | METH_KEYWORDS, "relu6($module, input)\n--\n\nThe number clamped to the range from 0 to 6."},
+    {"relu6_", python_function(op_function<relu6_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "relu6_($module, input)\n--\n\nThe number clamped to the range from 0 to 6."},
+    {"silu", python_function(op_function<silu_op>), METH_FASTCALL | METH_KEYWORDS, "silu($module, input, *, out=None)\n--\n\nThe number times its sigmoid."},
+    {"silu_", python_function(op_function<silu_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "silu_($module, input)\n--\n\nThe number times its sigmoid."},
+    {"mish", python_function(op_function<mish_op>), METH_FASTCALL | METH_KEYWORDS, "mish($module, input, *, out=None)\n--\n\nx tanh(log(1 + exp(x)))."},
+    {"mish_", python_function(op_function<mish_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "mish_($module, input)\n--\n\nx tanh(log(1 + exp(x)))."},
+    {"softplus", python_function(op_function<softplus_op>), METH_FASTCALL | METH_KEYWORDS, "softplus($module, input, beta=1, threshold=20, *, out=None)\n--\n\nlog(1 + exp(beta x)) / beta, and x itself where beta x is above the threshold."},
+    {"gelu", python_function(op_function<gelu_op>), METH_FASTCALL | METH_KEYWORDS, "gelu($module, input, *, approximate=\"none\", out=None)\n--\n\nThe number times the normal distribution's probability of a smaller one. `approximate` is \"none\" or\n\"tanh\", a cheaper formula."},
+    {"gelu_", python_function(op_function<gelu_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "gelu_($module, input, *, approximate=\"none\")\n--\n\nThe number times the normal distribution's probability of a smaller one. `approximate` is \"none\" or\n\"tanh\", a cheaper formula."},
+    {"elu", python_function(op_function<elu_op>), METH_FASTCALL | METH_KEYWORDS, "elu($module, input, alpha=1, scale=1, input_scale=1, *, out=None)\n--\n\nscale x where x is positive, else scale alpha (exp(input_scale x) - 1)."},
+    {"elu_", python_function(op_function<elu_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "elu_($module, input, alpha=1, scale=1, input_scale=1)\n--\n\nscale x where x is positive, else scale alpha (exp(input_scale x) - 1)."},
+    {"selu", python_function(op_function<selu_op>), METH_FASTCALL | METH_KEYWORDS, "selu($module, input)\n--\n\nThe exponential linear unit with the two constants that keep mean 0 and variance 1 from layer to\nlayer."},
+    {"selu_", python_function(op_function<selu_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "selu_($module, input)\n--\n\nThe exponential linear unit with the two constants that keep mean 0 and variance 1 from layer to\nlayer."},
+    {"celu", python_function(op_function<celu_op>), METH_FASTCALL | METH_KEYWORDS, "celu($module, input, alpha=1.0)\n--\n\nx where it is positive, else alpha (exp(x / alpha) - 1)."},
+    {"celu_", python_function(op_function<celu_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "celu_($module, input, alpha=1.0)\n--\n\nx where it is positive, else alpha (exp(x / alpha) - 1)."},
+    {"leaky_relu", python_function(op_function<leaky_relu_op>), METH_FASTCALL | METH_KEYWORDS, "leaky_relu($module, input, negative_slope=0.01, *, out=None)\n--\n\nThe number where it is positive, else the number times `negative_slope`."},
+    {"leaky_relu_", python_function(op_function<leaky_relu_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "leaky_relu_($module, input, negative_slope=0.01)\n--\n\nThe number where it is positive, else the number times `negative_slope`."},
+    {"hardtanh", python_function(op_function<hardtanh_op>), METH_FASTCALL | METH_KEYWORDS, "hardtanh($module, input, min_val=-1, max_val=1, *, out=None)\n--\n\nThe number clamped to the range from `min_val` to `max_val`."},
+    {"hardtanh_", python_function(op_function<hardtanh_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "hardtanh_($module, input, min_val=-1, max_val=1)\n--\n\nThe number clamped to the range from `min_val` to `max_val`."},
+    {"hardsigmoid", python_function(op_function<hardsigmoid_op>), METH_FASTCALL | METH_KEYWORDS, "hardsigmoid($module, input, *, out=None)\n--\n\nx / 6 + 1/2, clamped to the range from 0 to 1."},
+    {"hardsigmoid_", python_function(op_function<hardsigmoid_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "hardsigmoid_($module, input)\n--\n\nx / 6 + 1/2, clamped to the range from 0 to 1."},
+    {"hardswish", python_function(op_function<hardswish_op>), METH_FASTCALL | METH_KEYWORDS, "hardswish($module, input, *, out=None)\n--\n\nThe number times its hardsigmoid."},
+    {"hardswish_", python_function(op_function<hardswish_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "hardswish_($module, input)\n--\n\nThe number times its hardsigmoid."},
+    {"hardshrink", python_function(op_function<hardshrink_op>), METH_FASTCALL | METH_KEYWORDS, "hardshrink($module, input, lambd=0.5, *, out=None)\n--\n\nThe number, or zero where it lies within `lambd` of zero."},
+    {"softshrink", python_function(op_function<softshrink_op>), METH_FASTCALL | METH_KEYWORDS, "softshrink($module, input, lambd=0.5, *, out=None)\n--\n\nThe number moved towards zero by `lambd`, or zero where it lies within."},
+    {"threshold", python_function(op_function<threshold_op>), METH_FASTCALL | METH_KEYWORDS, "threshold($module, input, threshold, value, *, out=None)\n--\n\nThe number where it is above the threshold, else `value`."},
+    {"threshold_", python_function(op_function<threshold_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "threshold_($module, input, threshold, value)\n--\n\nThe number where it is above the threshold, else `value`."},
+    {"log_sigmoid", python_function(op_function<log_sigmoid_op>), METH_FASTCALL | METH_KEYWORDS, "log_sigmoid($module, input, *, out=None)\n--\n\nThe logarithm of the sigmoid, without overflow for large negative numbers."},
+    {"isnan", python_function(op_function<isnan_op>), METH_FASTCALL | METH_KEYWORDS, "isnan($module, input)\n--\n\nWhether the entry is NaN."},
+    {"isinf", python_function(op_function<isinf_op>), METH_FASTCALL | METH_KEYWORDS, "isinf($module, input)\n--\n\nWhether the entry is infinite; a complex number is when one of its parts is."},
+    {"isfinite", python_function(op_function<isfinite_op>), METH_FASTCALL | METH_KEYWORDS, "isfinite($module, input)\n--\n\nWhether the entry is neither infinite nor NaN."},
+    {"isposinf", python_function(op_function<isposinf_op>), METH_FASTCALL | METH_KEYWORDS, "isposinf($module, input, *, out=None)\n--\n\nWhether the entry is positive infinity."},
+    {"isneginf", python_function(op_function<isneginf_op>), METH_FASTCALL | METH_KEYWORDS, "isneginf($module, input, *, out=None)\n--\n\nWhether the entry is negative infinity."},
+    {"isreal", python_function(op_function<isreal_op>), METH_FASTCALL | METH_KEYWORDS, "isreal($module, input)\n--\n\nWhether the imaginary part is zero."},
+    {"logical_not", python_function(op_function<logical_not_op>), METH_FASTCALL | METH_KEYWORDS, "logical_not($module, input, *, out=None)\n--\n\nTrue where the entry is zero."},
+    {"logical_not_", python_function(op_function<logical_not_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "logical_not_($module, input)\n--\n\nTrue where the entry is zero."},
+    {"bitwise_not", python_function(op_function<bitwise_not_op>), METH_FASTCALL | METH_KEYWORDS, "bitwise_not($module, input, *, out=None)\n--\n\nEvery bit flipped; for bool the logical opposite."},
+    {"bitwise_not_", python_function(op_function<bitwise_not_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "bitwise_not_($module, input)\n--\n\nEvery bit flipped; for bool the logical opposite."},
+    {"conj", python_function(op_function<conj_op>), METH_FASTCALL | METH_KEYWORDS, "conj($module, input, *, out=None)\n--\n\nThe complex conjugate, in memory of its own; real numbers stay as they are."},
+    {"conj_physical", python_function(op_function<conj_op>), METH_FASTCALL | METH_KEYWORDS, "conj_physical($module, input, *, out=None)\n--\n\nThe complex conjugate, in memory of its own; real numbers stay as they are."},
+    {"conj_", python_function(op_function<conj_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "conj_($module, input)\n--\n\nThe complex conjugate, in memory of its own; real numbers stay as they are."},
+    {"conj_physical_", python_function(op_function<conj_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "conj_physical_($module, input)\n--\n\nThe complex conjugate, in memory of its own; real numbers stay as they are."},
+    {"real", python_function(op_function<real_op>), METH_FASTCALL | METH_KEYWORDS, "real($module, input)\n--\n\nThe real part. For complex tensors a view of it, otherwise the tensor itself."},
+    {"imag", python_function(op_function<imag_op>), METH_FASTCALL | METH_KEYWORDS, "imag($module, input)\n--\n\nA view of the imaginary part of a complex tensor."},
+    {"angle", python_function(op_function<angle_op>), METH_FASTCALL | METH_KEYWORDS, "angle($module, input, *, out=None)\n--\n\nThe angle of a complex number in radians; for real numbers 0 or pi by their sign, and NaN for NaN."},
+    {"positive", python_function(op_function<positive_op>), METH_FASTCALL | METH_KEYWORDS, "positive($module, input)\n--\n\nThe tensor itself; bool is refused."},
+    {"nan_to_num", python_function(op_function<nan_to_num_op>), METH_FASTCALL | METH_KEYWORDS, "nan_to_num($module, input, nan=None, posinf=None, neginf=None, *, out=None)\n--\n\nNaN replaced by `nan` (0 when absent) and the infinities by `posinf` and `neginf`, or by the largest\nand smallest finite number when absent."},
+    {"nan_to_num_", python_function(op_function<nan_to_num_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "nan_to_num_($module, input, nan=None, posinf=None, neginf=None)\n--\n\nNaN replaced by `nan` (0 when absent) and the infinities by `posinf` and `neginf`, or by the largest\nand smallest finite number when absent."},
+    {"clamp", python_function(op_function<clamp_op>), METH_FASTCALL | METH_KEYWORDS, "clamp(input, min=None, max=None, *, out=None)\n\nThe number, raised to `min` and lowered to `max` where it lies outside; either bound may be absent.\nNaN stays NaN."},
+    {"clip", python_function(op_function<clamp_op>), METH_FASTCALL | METH_KEYWORDS, "clip(input, min=None, max=None, *, out=None)\n\nThe number, raised to `min` and lowered to `max` where it lies outside; either bound may be absent.\nNaN stays NaN."},
+    {"clamp_", python_function(op_function<clamp_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "clamp_(input, min=None, max=None)\n\nThe number, raised to `min` and lowered to `max` where it lies outside; either bound may be absent.\nNaN stays NaN."},
+    {"clip_", python_function(op_function<clamp_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "clip_(input, min=None, max=None)\n\nThe number, raised to `min` and lowered to `max` where it lies outside; either bound may be absent.\nNaN stays NaN."},
+    {"clamp_min", python_function(op_function<clamp_min_op>), METH_FASTCALL | METH_KEYWORDS, "clamp_min(input, min, *, out=None)\n\nThe number, or `min` where that is larger."},
+    {"clamp_min_", python_function(op_function<clamp_min_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "clamp_min_(input, min)\n\nThe number, or `min` where that is larger."},
+    {"clamp_max", python_function(op_function<clamp_max_op>), METH_FASTCALL | METH_KEYWORDS, "clamp_max(input, max, *, out=None)\n\nThe number, or `max` where that is smaller."},
+    {"clamp_max_", python_function(op_function<clamp_max_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "clamp_max_(input, max)\n\nThe number, or `max` where that is smaller."},
     {nullptr, nullptr, 0, nullptr},
+};
+NamedResult* const kNamed[] = {
+    nullptr,
 };
 
 }  // namespace
 
 const PyMethodDef* unary_methods() { return kMethods; }
 const PyMethodDef* unary_functions() { return kFunctions; }
+NamedResult* const* unary_named() { return kNamed; }
 
 }  // namespace facula::python

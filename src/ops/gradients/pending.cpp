@@ -7,6 +7,7 @@
 #include "program/compute_type.h"
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <unordered_map>
 
@@ -133,10 +134,16 @@ std::shared_ptr<const Compiled> compiled_chain(const Key& key, const Make& make)
 // Whether the memory of an operand that nobody else holds can take a result that is laid out like it.
 bool can_take_over(const Tensor& operand, const TensorImpl& result) {
   const TensorImpl* t = operand.impl();
-  return operand.use_count() == 1 && t->storage->use_count() == 1 && t->storage->resizable() &&
-         t->dtype == result.dtype && t->storage_offset == 0 && IntArrayRef(t->sizes) == IntArrayRef(result.sizes) &&
-         IntArrayRef(t->strides) == IntArrayRef(result.strides) &&
-         t->storage->nbytes() == static_cast<size_t>(t->numel) * elementSize(t->dtype);
+  const bool fits = operand.use_count() == 1 && t->storage->use_count() == 1 && t->storage->resizable() &&
+                    t->dtype == result.dtype && t->storage_offset == 0 &&
+                    IntArrayRef(t->sizes) == IntArrayRef(result.sizes) &&
+                    IntArrayRef(t->strides) == IntArrayRef(result.strides) &&
+                    t->storage->nbytes() == static_cast<size_t>(t->numel) * elementSize(t->dtype);
+#ifndef FACULA_TSAN  // which does not know fences
+  // Another thread may have held it until just now: what that has read comes before what is written here.
+  if (fits) std::atomic_thread_fence(std::memory_order_acquire);
+#endif
+  return fits;
 }
 
 }  // namespace
