@@ -15,7 +15,8 @@ void measure(const char* name, F&& call) {
     constexpr int kCount = 10000;
     const auto start = std::chrono::steady_clock::now();
     for (int i = 0; i < kCount; ++i) call();
-    times.push_back(std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count() / kCount);
+    times.push_back(std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count() /
+                    kCount);
   }
   std::nth_element(times.begin(), times.begin() + 20, times.end());
   std::printf("%s\t%.1f\n", name, times[20]);

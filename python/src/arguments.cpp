@@ -173,8 +173,7 @@ bool Signature::fits(const Param& param, PyObject* object, Lenient lenient) cons
     case Kind::OptionalTensorList: return is_optional_tensor_list(object);
     case Kind::Scalar: return is_number(object, lenient);
     case Kind::Integer: return is_integer(object, lenient);
-    case Kind::IntegerList:
-      return is_integer_list(object) || is_integer(object, lenient);
+    case Kind::IntegerList: return is_integer_list(object) || is_integer(object, lenient);
     case Kind::Real: return is_real(object, lenient);
     case Kind::Boolean: return is_bool(object);
     case Kind::Text: return PyUnicode_Check(object);
@@ -321,8 +320,8 @@ Signatures* read_signatures(const OpEntry& op, bool method) {
     if (i >= count) got += str(to_text_view(PyTuple_GET_ITEM(keywords, static_cast<Py_ssize_t>(i - count))), "=");
     got += Py_TYPE(given[i])->tp_name;
   }
-  std::string text = str(op.name, "() received an invalid combination of arguments - got (", got,
-                         "), but expected one of:");
+  std::string text =
+      str(op.name, "() received an invalid combination of arguments - got (", got, "), but expected one of:");
   for (const Signature& each : all) text += "\n * " + each.text();
   throw TypeMismatch(text);
 }
@@ -332,7 +331,8 @@ Signatures* read_signatures(const OpEntry& op, bool method) {
 PyObject* call_op(const OpEntry& op, void*& cache, PyObject* self, PyObject* const* given, Py_ssize_t count,
                   PyObject* keywords) noexcept {
   try {
-    if (!cache) [[unlikely]] cache = read_signatures(op, self != nullptr);
+    if (!cache) [[unlikely]]
+      cache = read_signatures(op, self != nullptr);
     const Signatures& all = *static_cast<const Signatures*>(cache);
     const auto n = static_cast<size_t>(count);
     // First as it stands, then with 0-dim tensors as numbers.

@@ -13,9 +13,9 @@ struct ExceptionType {
   PyObject* type;
 };
 // Filled by add_errors; the types live as long as the process.
-ExceptionType exceptions[] = {{"Error", nullptr},         {"ShapeError", nullptr},       {"DTypeError", nullptr},
-                              {"DeviceError", nullptr},   {"OutOfMemoryError", nullptr}, {"NotSupportedError", nullptr},
-                              {"FormatError", nullptr},   {"InternalError", nullptr},    {"ValueError", nullptr}};
+ExceptionType exceptions[] = {{"Error", nullptr},       {"ShapeError", nullptr},       {"DTypeError", nullptr},
+                              {"DeviceError", nullptr}, {"OutOfMemoryError", nullptr}, {"NotSupportedError", nullptr},
+                              {"FormatError", nullptr}, {"InternalError", nullptr},    {"ValueError", nullptr}};
 
 PyObject* type_for(const char* name) {
   if (std::strcmp(name, "IndexError") == 0) return PyExc_IndexError;

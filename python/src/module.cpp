@@ -36,9 +36,11 @@ void add_ops(nb::module_& module) {
 
 void add_settings(nb::module_& m) {
   m.def("get_default_dtype", [] { return nb::steal(from_dtype(get_default_dtype())); });
-  m.def("set_default_dtype", [](nb::handle dtype) { set_default_dtype(to_dtype(dtype.ptr())); }, nb::arg("d"));
+  m.def(
+      "set_default_dtype", [](nb::handle dtype) { set_default_dtype(to_dtype(dtype.ptr())); }, nb::arg("d"));
   m.def("get_num_threads", &get_num_threads);
-  m.def("set_num_threads", [](int count) { set_num_threads(count); }, nb::arg("int"));
+  m.def(
+      "set_num_threads", [](int count) { set_num_threads(count); }, nb::arg("int"));
   m.def(
       "manual_seed",
       [](nb::handle seed) {
@@ -49,22 +51,30 @@ void add_settings(nb::module_& m) {
   m.def("seed", [] { return seed(); });
   m.def("initial_seed", [] { return initial_seed(); });
   m.def("get_rng_state", [] { return default_generator().get_state(); });
-  m.def("set_rng_state", [](const Tensor& state) { default_generator().set_state(state); }, nb::arg("new_state"));
-  m.def("promote_types", [](nb::handle a, nb::handle b) {
-    const ScalarType x = to_dtype(a.ptr()), y = to_dtype(b.ptr()), made = promoteTypes(x, y);
-    FACULA_CHECK(made != ScalarType::Undefined, DTypeError, "promote_types(): ", dtype_name(x), " and ", dtype_name(y),
-                 " have no common type; convert one of them first");
-    return nb::steal(from_dtype(made));
-  }, nb::arg("type1"), nb::arg("type2"));
-  m.def("can_cast", [](nb::handle from, nb::handle to) { return canCast(to_dtype(from.ptr()), to_dtype(to.ptr())); },
-        nb::arg("from_"), nb::arg("to"));
-  m.def("result_type", [](nb::handle a, nb::handle b) {
-    auto is = [](nb::handle h) { return is_tensor(h.ptr()); };
-    if (is(a) && is(b)) return nb::steal(from_dtype(result_type(tensor_of(a.ptr()), tensor_of(b.ptr()))));
-    if (is(a)) return nb::steal(from_dtype(result_type(tensor_of(a.ptr()), to_scalar(b.ptr()))));
-    if (is(b)) return nb::steal(from_dtype(result_type(to_scalar(a.ptr()), tensor_of(b.ptr()))));
-    return nb::steal(from_dtype(result_type(to_scalar(a.ptr()), to_scalar(b.ptr()))));
-  }, nb::arg("tensor1"), nb::arg("tensor2"));
+  m.def(
+      "set_rng_state", [](const Tensor& state) { default_generator().set_state(state); }, nb::arg("new_state"));
+  m.def(
+      "promote_types",
+      [](nb::handle a, nb::handle b) {
+        const ScalarType x = to_dtype(a.ptr()), y = to_dtype(b.ptr()), made = promoteTypes(x, y);
+        FACULA_CHECK(made != ScalarType::Undefined, DTypeError, "promote_types(): ", dtype_name(x), " and ",
+                     dtype_name(y), " have no common type; convert one of them first");
+        return nb::steal(from_dtype(made));
+      },
+      nb::arg("type1"), nb::arg("type2"));
+  m.def(
+      "can_cast", [](nb::handle from, nb::handle to) { return canCast(to_dtype(from.ptr()), to_dtype(to.ptr())); },
+      nb::arg("from_"), nb::arg("to"));
+  m.def(
+      "result_type",
+      [](nb::handle a, nb::handle b) {
+        auto is = [](nb::handle h) { return is_tensor(h.ptr()); };
+        if (is(a) && is(b)) return nb::steal(from_dtype(result_type(tensor_of(a.ptr()), tensor_of(b.ptr()))));
+        if (is(a)) return nb::steal(from_dtype(result_type(tensor_of(a.ptr()), to_scalar(b.ptr()))));
+        if (is(b)) return nb::steal(from_dtype(result_type(to_scalar(a.ptr()), tensor_of(b.ptr()))));
+        return nb::steal(from_dtype(result_type(to_scalar(a.ptr()), to_scalar(b.ptr()))));
+      },
+      nb::arg("tensor1"), nb::arg("tensor2"));
 }
 
 }  // namespace

@@ -70,15 +70,15 @@ PyObject* inplace(PyObject* left, PyObject* right) {
   });
 }
 
-#define FACULA_OPERATOR(Name, function, symbol)                                                  \
-  struct Name {                                                                                  \
-    static Tensor call(const Tensor& a, const Tensor& b) { return facula::function(a, b); }      \
-    static Tensor call(const Tensor& a, const Scalar& b) { return facula::function(a, b); }      \
-    static Tensor reflected(const Scalar& a, const Tensor& b) { return a symbol b; }             \
-    template <class T>                                                                           \
-    static void call_(Tensor& self, const T& b) {                                                \
-      facula::function##_(self, b);                                                              \
-    }                                                                                            \
+#define FACULA_OPERATOR(Name, function, symbol)                                             \
+  struct Name {                                                                             \
+    static Tensor call(const Tensor& a, const Tensor& b) { return facula::function(a, b); } \
+    static Tensor call(const Tensor& a, const Scalar& b) { return facula::function(a, b); } \
+    static Tensor reflected(const Scalar& a, const Tensor& b) { return a symbol b; }        \
+    template <class T>                                                                      \
+    static void call_(Tensor& self, const T& b) {                                           \
+      facula::function##_(self, b);                                                         \
+    }                                                                                       \
   };
 FACULA_OPERATOR(Add, add, +)
 FACULA_OPERATOR(Sub, sub, -)
@@ -125,7 +125,11 @@ template <int kOp>
 struct Compare {
   static Tensor call(const Tensor& a, const auto& b) { return compared<kOp>(a, b); }
   static Tensor reflected(const Scalar& a, const Tensor& b) {
-    constexpr int kMirror = kOp == Py_LT ? Py_GT : kOp == Py_GT ? Py_LT : kOp == Py_LE ? Py_GE : kOp == Py_GE ? Py_LE : kOp;
+    constexpr int kMirror = kOp == Py_LT   ? Py_GT
+                            : kOp == Py_GT ? Py_LT
+                            : kOp == Py_LE ? Py_GE
+                            : kOp == Py_GE ? Py_LE
+                                           : kOp;
     return compared<kMirror>(b, a);
   }
 };
@@ -158,9 +162,7 @@ PyObject* power(PyObject* left, PyObject* right, PyObject* modulus) {
   });
 }
 
-PyObject* inplace_power(PyObject* left, PyObject* right, PyObject*) {
-  return inplace<Power>(left, right);
-}
+PyObject* inplace_power(PyObject* left, PyObject* right, PyObject*) { return inplace<Power>(left, right); }
 
 template <Tensor (*op)(const Tensor&)>
 PyObject* unary(PyObject* self) {
@@ -182,8 +184,8 @@ Tensor inverted(const Tensor& t) { return ~t; }
 Tensor absolute(const Tensor& t) { return facula::abs(t); }
 
 Scalar only_element(const Tensor& t, const char* what) {
-  FACULA_CHECK(t.numel() == 1, ValueError, "only one element tensors can be converted to ", what, "; this one has sizes ",
-               t.sizes());
+  FACULA_CHECK(t.numel() == 1, ValueError, "only one element tensors can be converted to ", what,
+               "; this one has sizes ", t.sizes());
   return t.item();
 }
 

@@ -68,7 +68,8 @@ PyObject* wrap(Tensor tensor) {
   TensorImpl* impl = tensor.impl();
   if (!impl) Py_RETURN_NONE;
   if (impl->python_object) return Py_NewRef(static_cast<PyObject*>(impl->python_object));
-  if (keeps_places) [[unlikely]] remember_python_place(tensor);
+  if (keeps_places) [[unlikely]]
+    remember_python_place(tensor);
   TensorObject* object = PyObject_GC_New(TensorObject, tensor_type);
   if (!object) return nullptr;
   new (&object->tensor) Tensor(std::move(tensor));
@@ -103,8 +104,9 @@ void add_tensor_type(nb::module_& module) {
       {Py_sq_contains, reinterpret_cast<void*>(tensor_contains)},
       {Py_bf_getbuffer, reinterpret_cast<void*>(tensor_get_buffer)},
       {Py_bf_releasebuffer, reinterpret_cast<void*>(tensor_release_buffer)},
-      {Py_tp_doc, const_cast<char*>("An array of numbers of one dtype on one device. Made by facula.tensor, facula.zeros "
-                                    "and so on.")},
+      {Py_tp_doc,
+       const_cast<char*>("An array of numbers of one dtype on one device. Made by facula.tensor, facula.zeros "
+                         "and so on.")},
   };
   for (const PyType_Slot* slot = tensor_operator_slots; slot->slot; ++slot) slots.push_back(*slot);
   slots.push_back({0, nullptr});

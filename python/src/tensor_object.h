@@ -19,9 +19,8 @@ namespace facula::python {
 struct TensorHooks;  // Python's callables that the tape holds for a tensor (autograd.cpp)
 
 struct TensorObject {
-  PyObject_HEAD
-  Tensor tensor;
-  PyObject* dict;             // attributes that users set; null until then
+  PyObject_HEAD Tensor tensor;
+  PyObject* dict;  // attributes that users set; null until then
   PyObject* weak_references;
   TensorHooks* hooks;
 };
@@ -39,16 +38,16 @@ PyObject* wrap(Tensor tensor);
 void add_tensor_type(nanobind::module_& module);
 
 // Parts of the type that live in other files.
-extern PyMethodDef tensor_hand_methods[];       // tensor_methods.cpp
-extern PyGetSetDef tensor_properties[];         // tensor_properties.cpp
-extern PyType_Slot tensor_operator_slots[];     // operators.cpp; ends with {0, nullptr}
-PyObject* tensor_subscript(PyObject* self, PyObject* index);                  // indexing.cpp
+extern PyMethodDef tensor_hand_methods[];                     // tensor_methods.cpp
+extern PyGetSetDef tensor_properties[];                       // tensor_properties.cpp
+extern PyType_Slot tensor_operator_slots[];                   // operators.cpp; ends with {0, nullptr}
+PyObject* tensor_subscript(PyObject* self, PyObject* index);  // indexing.cpp
 int tensor_assign_subscript(PyObject* self, PyObject* index, PyObject* value);
 Py_ssize_t tensor_length(PyObject* self);
-PyObject* tensor_repr(PyObject* self);                                        // print.cpp
-int tensor_get_buffer(PyObject* self, Py_buffer* view, int flags);            // exchange.cpp
+PyObject* tensor_repr(PyObject* self);                              // print.cpp
+int tensor_get_buffer(PyObject* self, Py_buffer* view, int flags);  // exchange.cpp
 void tensor_release_buffer(PyObject* self, Py_buffer* view);
-int traverse_hooks(TensorObject* self, visitproc visit, void* arg);           // autograd.cpp
+int traverse_hooks(TensorObject* self, visitproc visit, void* arg);  // autograd.cpp
 void clear_hooks(TensorObject* self);
 void free_hooks(TensorObject* self);
 

@@ -76,9 +76,9 @@ void add_dtype(nb::module_& m) {
     keep(object);
   }
   constexpr std::pair<const char*, ScalarType> kAliases[] = {
-      {"float", kFloat}, {"double", kDouble},   {"half", kHalf},           {"int", kInt},
-      {"long", kLong},   {"short", kShort},     {"chalf", kComplexHalf},   {"cfloat", kComplexFloat},
-      {"cdouble", kComplexDouble}};
+      {"float", kFloat},       {"double", kDouble},       {"half", kHalf},
+      {"int", kInt},           {"long", kLong},           {"short", kShort},
+      {"chalf", kComplexHalf}, {"cfloat", kComplexFloat}, {"cdouble", kComplexDouble}};
   for (const auto& [name, t] : kAliases) m.attr(name) = nb::borrow(dtype_objects[static_cast<int>(t)]);
 }
 
@@ -235,7 +235,8 @@ PyObject* size_new(PyTypeObject* type, PyObject* args, PyObject* keywords) {
     PyObject* index = is_integer(item, Lenient::Yes) ? PyNumber_Index(item) : nullptr;
     if (!index) {
       if (!PyErr_Occurred())
-        PyErr_Format(PyExc_TypeError, "Size() takes an iterable of 'int' (item %zd is '%s')", i, Py_TYPE(item)->tp_name);
+        PyErr_Format(PyExc_TypeError, "Size() takes an iterable of 'int' (item %zd is '%s')", i,
+                     Py_TYPE(item)->tp_name);
       Py_DECREF(made);
       return nullptr;
     }
@@ -274,8 +275,8 @@ void add_size(nb::module_& m) {
                          {Py_tp_doc, const_cast<char*>("The sizes of a tensor: a tuple of ints.")},
                          {0, nullptr}};
   PyType_Spec spec = {"facula.Size", 0, 0, Py_TPFLAGS_DEFAULT, slots};
-  size_type = reinterpret_cast<PyTypeObject*>(
-      PyType_FromSpecWithBases(&spec, reinterpret_cast<PyObject*>(&PyTuple_Type)));
+  size_type =
+      reinterpret_cast<PyTypeObject*>(PyType_FromSpecWithBases(&spec, reinterpret_cast<PyObject*>(&PyTuple_Type)));
   if (!size_type) throw nb::python_error();
   m.attr("Size") = nb::borrow(reinterpret_cast<PyObject*>(size_type));
 }
@@ -296,8 +297,8 @@ nb::dict float_facts(const DtypeValue& dtype) {
       case kFloat: return {32, 23, -126, static_cast<double>(std::numeric_limits<float>::max())};
       case kDouble: return {64, 52, -1022, std::numeric_limits<double>::max()};
       default:
-        throw TypeMismatch(str("finfo(): ", dtype_name(dtype.type),
-                               " is not a floating-point dtype; use iinfo() for integers"));
+        throw TypeMismatch(
+            str("finfo(): ", dtype_name(dtype.type), " is not a floating-point dtype; use iinfo() for integers"));
     }
   }();
   nb::dict d;
@@ -370,7 +371,8 @@ Device to_device(PyObject* object) {
   if (PyUnicode_Check(object)) return Device(to_text_view(object));
   if (PyLong_Check(object)) {
     const int64_t index = to_integer(object);
-    FACULA_CHECK(index >= 0 && index < 128, ValueError, "device index ", index, " is out of range; it must be 0 to 127");
+    FACULA_CHECK(index >= 0 && index < 128, ValueError, "device index ", index,
+                 " is out of range; it must be 0 to 127");
     return Device(kCUDA, static_cast<DeviceIndex>(index));
   }
   throw TypeMismatch(str("expected a facula.device or a str such as 'cpu', not ", Py_TYPE(object)->tp_name));

@@ -164,9 +164,10 @@ Tensor& Tensor::set_(const Tensor& source) const {
   FACULA_CHECK(!((self.tracking | s.tracking) & detail::kTracksBatch), NotSupportedError,
                "set_: inside vmap a tensor stands for every entry of a batch; make a new tensor instead");
   if (&self != &s) {
-    FACULA_CHECK(!source.requires_grad() || !detail::thread_modes.grad, Error,
-                 "set_: the source requires grad, and the tape does not record set_; give detach() of it, or write with "
-                 "copy_");
+    FACULA_CHECK(
+        !source.requires_grad() || !detail::thread_modes.grad, Error,
+        "set_: the source requires grad, and the tape does not record set_; give detach() of it, or write with "
+        "copy_");
     FACULA_CHECK(!requires_grad() || (is_leaf() && !detail::thread_modes.grad), Error,
                  "set_: this tensor requires grad and the tape does not record set_; write with copy_, call it on "
                  "detach(), or (for a leaf) under NoGradGuard");
