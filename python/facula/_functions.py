@@ -379,58 +379,31 @@ def sum_to_size(input, *size):
     return made.sum(list(_builtins.range(extra))) if extra else made
 
 
-def is_conj(input):
-    """Whether the entries are seen conjugated."""
-    _need_tensor("is_conj", input=input)
-    return input.is_conj()
+def _from_method(name, doc):
+    """The function of a method that takes nothing more: `is_conj(x)` for `x.is_conj()`."""
+    def function(input):
+        _need_tensor(name, input=input)
+        return getattr(input, name)()
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
 
 
-def is_neg(input):
-    """Whether the entries are seen negated."""
-    _need_tensor("is_neg", input=input)
-    return input.is_neg()
+is_conj = _from_method("is_conj", "Whether the entries are seen conjugated.")
+is_neg = _from_method("is_neg", "Whether the entries are seen negated.")
+is_signed = _from_method("is_signed", "Whether the dtype has negative numbers.")
+is_inference = _from_method("is_inference", "Whether a tensor was made in inference mode.")
+resolve_conj = _from_method("resolve_conj", "The tensor with its conjugation done.")
+resolve_neg = _from_method("resolve_neg", "The tensor with its negation done.")
+detach = _from_method("detach", "The same entries, outside the graph.")
+detach_ = _from_method("detach_", "Takes a tensor out of the graph.")
 
 
 def is_same_size(input, other):
     """Whether two tensors have the same shape."""
     _need_tensor("is_same_size", input=input, other=other)
     return input.is_same_size(other)
-
-
-def is_signed(input):
-    """Whether the dtype has negative numbers."""
-    _need_tensor("is_signed", input=input)
-    return input.is_signed()
-
-
-def is_inference(input):
-    """Whether a tensor was made in inference mode."""
-    _need_tensor("is_inference", input=input)
-    return input.is_inference()
-
-
-def resolve_conj(input):
-    """The tensor with its conjugation done."""
-    _need_tensor("resolve_conj", input=input)
-    return input.resolve_conj()
-
-
-def resolve_neg(input):
-    """The tensor with its negation done."""
-    _need_tensor("resolve_neg", input=input)
-    return input.resolve_neg()
-
-
-def detach(input):
-    """The same entries, outside the graph."""
-    _need_tensor("detach", input=input)
-    return input.detach()
-
-
-def detach_(input):
-    """Takes a tensor out of the graph."""
-    _need_tensor("detach_", input=input)
-    return input.detach_()
 
 
 def _assert(condition, message):

@@ -71,7 +71,8 @@ class Function(metaclass=FunctionMeta):
     @staticmethod
     def setup_context(ctx, inputs, output):
         """Leaves in `ctx` what backward needs, for a forward that takes none."""
-        raise NotImplementedError("setup_context is not implemented.")
+        raise NotImplementedError("setup_context(ctx, inputs, output): write it next to a forward that takes no ctx, "
+                                  "or give forward a ctx as its first argument.")
 
     @staticmethod
     def backward(ctx, *grad_outputs):
