@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Builds and runs the benchmarks against libtorch: `run.sh cpu|memory|compile [options]`. What is
-# measured is in cpu/ and compile/; here the peer is found and set up so that it is as fast as it can be.
+# Builds and runs the benchmarks against libtorch: `run.sh cpu|memory|compile [options]`, and against PyTorch on a GPU:
+# `run.sh gpu [options]`. What is measured is in cpu/, compile/ and gpu/; here the peer is found and set up so that it is as
+# fast as it can be.
 set -euo pipefail
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
@@ -8,7 +9,7 @@ repo="$(dirname "$here")"
 
 usage() {
   cat <<'TEXT'
-usage: bench/run.sh cpu|memory|compile [options]
+usage: bench/run.sh cpu|memory|compile|gpu [options]
 
   --peer wheel|debian|DIR  libtorch to compare with: the Python package, the system's, or a folder with include/ and
                            lib/ (default: FACULA_LIBTORCH, else the Python package, else the system's)
@@ -24,14 +25,17 @@ cpu:
   --self-check             the peer against itself: every ratio should be near 1
 compile:
   --repeat N               compilations of each (default 5)
+gpu: --facula, --json, --filter, --quick, --list and --markdown as above; nothing is built
+  --peer PYTHON            a Python with PyTorch (default: python3), or `none`
 TEXT
 }
 
 die() { echo "bench: $*" >&2; exit 2; }
 
+command="bench/run.sh $*"
 mode="${1:-}"
 case "$mode" in
-  cpu|memory|compile) shift ;;
+  cpu|memory|compile|gpu) shift ;;
   -h|--help) usage; exit 0 ;;
   *) usage >&2; exit 2 ;;
 esac
@@ -57,6 +61,22 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
+
+# ---- A GPU ----
+
+# The program was built with the library (or lies in a pack, above this folder); the peer is a Python with PyTorch.
+run_gpu() {
+  local program="" folder python="${peer:-python3}" results=()
+  for folder in ${facula:+"$facula/bin"} "$repo/build/release/bin" "$here/../../../bin"; do
+    if [ -x "$folder/facula_bench_gpu" ]; then program="$folder/facula_bench_gpu"; break; fi
+  done
+  [ -n "$program" ] || die "facula_bench_gpu is not built: ./dev bench gpu does it, or pass --facula DIR"
+  if [ "$python" = none ]; then python=""; fi
+  if [ -z "$json" ]; then results=(--results "$here/results"); fi
+  exec python3 "$here/gpu/run.py" --ours "$program" --peer "$python" --command "$command" \
+    ${results[@]+"${results[@]}"} ${driver_options[@]+"${driver_options[@]}"}
+}
+if [ "$mode" = gpu ]; then run_gpu; fi
 
 # ---- The peer ----
 

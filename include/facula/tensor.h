@@ -29,6 +29,9 @@ namespace autograd {
 class Node;
 class HookHandle;
 }  // namespace autograd
+namespace cuda {
+class CUDAStream;
+}
 using TensorList = ArrayRef<Tensor>;
 
 namespace indexing {
@@ -165,7 +168,13 @@ class FACULA_API Tensor {
   Tensor& set_(const Tensor& source) const;
 
   Tensor cpu() const;
+  // On the current GPU.
   Tensor cuda() const;
+  // In page-locked memory of the cpu, from which GPUs copy while the cpu goes on.
+  Tensor pin_memory() const;
+  bool is_pinned() const;
+  // `stream` uses this tensor's memory too: it is not given to others before what is queued there now is done.
+  void record_stream(const cuda::CUDAStream& stream) const;
   Tensor toType(ScalarType t) const;
 
   // Gradients. A leaf is a tensor that no recorded op has made; `.grad` is filled for leaves that require it, and for

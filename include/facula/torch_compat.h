@@ -3,6 +3,7 @@
 #pragma once
 
 #include <facula/core/warning.h>
+#include <facula/cuda.h>
 #include <facula/facula.h>
 #include <facula/nn/nn.h>
 
@@ -90,11 +91,6 @@ std::string Join(std::string_view delimiter, const Container& values) {
   }
   return out;
 }
-
-namespace cuda {
-inline bool is_available() { return false; }
-inline int64_t device_count() { return 0; }
-}  // namespace cuda
 
 // Names of libtorch for "below the tape".
 class AutoNonVariableTypeMode : public AutoGradMode {

@@ -35,7 +35,8 @@ newaxis = None
 legacy_contiguous_format = contiguous_format  # noqa: F405
 
 # Parts that cost time to import and that not every program uses.
-_LAZY = ("array_api", "func", "linalg", "nn", "random", "return_types", "special", "testing", "utils")
+_LAZY = ("array_api", "backends", "cuda", "func", "linalg", "nn", "random", "return_types", "special", "testing",
+         "utils")
 
 
 def __getattr__(name):
@@ -55,7 +56,13 @@ def _array_namespace(self, *, api_version=None):
     return _importlib.import_module(".array_api", __name__)._namespace(api_version)
 
 
+def _record_stream(self, stream):
+    """`stream` uses this tensor's memory too: it goes to nobody else before what is queued there by then is done."""
+    _native._cuda._record_stream(self, stream._native)
+
+
 Tensor.__array_namespace__ = _array_namespace  # noqa: F405
+Tensor.record_stream = _record_stream  # noqa: F405
 
 
 def typename(obj):
@@ -74,3 +81,19 @@ def compiled_with_cxx11_abi():
 def get_num_interop_threads():
     """Ops run one after the other: one."""
     return 1
+
+
+_PRECISIONS = ("highest", "high", "medium")
+
+
+def set_float32_matmul_precision(precision):
+    """How exactly GPUs multiply float32 matrices: 'highest' is float32 throughout; 'high' and 'medium' may round the factors
+    to TF32 where the chip multiplies those faster."""
+    if precision not in _PRECISIONS:
+        raise _native.ArgumentError(f"set_float32_matmul_precision(): expected one of {', '.join(_PRECISIONS)}, got {precision!r}")
+    _native._cuda._set_float32_matmul_precision(_PRECISIONS.index(precision))
+
+
+def get_float32_matmul_precision():
+    """'highest', 'high' or 'medium'."""
+    return _PRECISIONS[_native._cuda._get_float32_matmul_precision()]

@@ -1,4 +1,5 @@
-"""Where the C++ side of the installed package lies, for builds that use it: `python -m facula --cmake-dir`."""
+"""Where the C++ side of the installed package lies, for builds that use it: `python -m facula --cmake-dir`; and what was found of
+GPUs: `python -m facula --gpu`."""
 import argparse
 import sys
 from pathlib import Path
@@ -14,13 +15,29 @@ PLACES = {
 }
 
 
+def describe_gpus():
+    """The GPUs, or why there is none, and where libraries were looked for."""
+    from . import cuda
+    from ._native import _cuda
+    if cuda.is_available():
+        lines = [f"cuda:{i}  {cuda.get_device_properties(i)!r}" for i in range(cuda.device_count())]
+    else:
+        lines = [f"no GPU: {cuda.why_not_available()}"]
+    return "\n".join(lines + ["", _cuda._describe_search()])
+
+
 def main():
-    parser = argparse.ArgumentParser(prog="python -m facula", description="Tells where the C++ side of the package lies.")
+    parser = argparse.ArgumentParser(prog="python -m facula", description="Tells where the C++ side of the package lies, and which GPUs were found.")
     group = parser.add_mutually_exclusive_group(required=True)
     group.add_argument("--version", action="version", version=__version__)
     for name, (_, text) in PLACES.items():
         group.add_argument(f"--{name}", action="store_const", const=name, dest="place", help=text)
-    place = PLACES[parser.parse_args().place][0]
+    group.add_argument("--gpu", action="store_true", help="which GPUs there are, and what was looked for")
+    options = parser.parse_args()
+    if options.gpu:
+        print(describe_gpus())
+        return
+    place = PLACES[options.place][0]
     if not place.is_dir():
         sys.exit(f"facula: {place} is not there: this package has no C++ side, because it was not installed from a wheel")
     print(place)

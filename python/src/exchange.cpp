@@ -2,6 +2,7 @@
 // reached through the buffer protocol only, so that the module needs no headers of it and works with any version.
 #include "exchange.h"
 
+#include <facula/cuda.h>
 #include <facula/dlpack.h>
 #include <facula/facula.h>
 
@@ -200,12 +201,30 @@ Tensor take_capsule(PyObject* capsule) {
           "a tensor from it once."));
 }
 
-nb::object dlpack_capsule(PyObject* object, nb::handle device, nb::handle copy) {
+// The stream on which we shall read: what DLPack calls it, for objects in memory of a GPU.
+nb::object reading_stream(PyObject* object) {
+  nb::object place = nb::steal(PyObject_CallMethod(object, "__dlpack_device__", nullptr));
+  if (!place) {
+    PyErr_Clear();
+    return nb::none();
+  }
+  int type = 0, index = 0;
+  if (!PyTuple_Check(place.ptr()) || !PyArg_ParseTuple(place.ptr(), "ii", &type, &index)) {
+    PyErr_Clear();
+    return nb::none();
+  }
+  if (type != kDLCUDA && type != kDLROCM) return nb::none();
+  const cuda::CUDAStream stream = cuda::getCurrentCUDAStream(static_cast<DeviceIndex>(index));
+  const auto handle = reinterpret_cast<intptr_t>(stream.stream().get());
+  return nb::int_(handle == 0 && type == kDLCUDA ? 1 : handle);
+}
+
+nb::object dlpack_capsule(PyObject* object, nb::handle copy) {
   nb::object method = nb::steal(PyObject_GetAttrString(object, "__dlpack__"));
   if (!method) throw nb::python_error();
   nb::dict keywords;
   keywords["max_version"] = nb::make_tuple(DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION);
-  if (!device.is_none()) keywords["dl_device"] = nb::make_tuple(static_cast<int>(kDLCPU), 0);
+  if (nb::object stream = reading_stream(object); !stream.is_none()) keywords["stream"] = stream;
   if (!copy.is_none()) keywords["copy"] = nb::borrow(copy);
   nb::tuple none = nb::make_tuple();
   nb::object capsule = nb::steal(PyObject_Call(method.ptr(), none.ptr(), keywords.ptr()));
@@ -222,20 +241,18 @@ nb::object dlpack_capsule(PyObject* object, nb::handle device, nb::handle copy) 
 }
 
 Tensor from_dlpack(nb::handle object, nb::handle device, nb::handle copy) {
-  if (!device.is_none()) {
-    const Device where = to_device(device.ptr());
-    FACULA_CHECK(where.is_cpu(), DeviceError, "from_dlpack(): device '", where.str(), "' is not available; use 'cpu'");
-  }
+  const std::optional<Device> where = device.is_none() ? std::nullopt : std::optional(to_device(device.ptr()));
+  auto moved = [&](const Tensor& t) { return where ? t.to(*where) : t; };
   const bool copies = !copy.is_none() && to_bool(copy.ptr());
   if (PyCapsule_CheckExact(object.ptr())) {
     Tensor made = take_capsule(object.ptr());
-    return copies ? made.clone() : made;
+    return moved(copies ? made.clone() : made);
   }
   if (!PyObject_HasAttrString(object.ptr(), "__dlpack__"))
     throw TypeMismatch(str("from_dlpack(): expected an object with __dlpack__ or a DLPack capsule, got '",
                            Py_TYPE(object.ptr())->tp_name, "'"));
-  Tensor made = take_capsule(dlpack_capsule(object.ptr(), device, copy).ptr());
-  return copies ? made.clone() : made;
+  Tensor made = take_capsule(dlpack_capsule(object.ptr(), copy).ptr());
+  return moved(copies ? made.clone() : made);
 }
 
 // ---- Memory of ours.
@@ -443,28 +460,57 @@ PyObject* tensor_array_wrap(PyObject*, PyObject* const* given, Py_ssize_t count,
   });
 }
 
+namespace {
+
+DLDevice dlpack_device_of(const Tensor& t) {
+  if (t.is_cpu()) return {kDLCPU, 0};
+  DLManagedTensor* managed = facula::toDLPack(t.detach());
+  const DLDevice device = managed->dl_tensor.device;
+  managed->deleter(managed);
+  return device;
+}
+
+// The reader's stream goes on after what is queued on ours. DLPack's numbers: none and 1 are the default stream, 2 the thread's own,
+// -1 says that the reader will see to it.
+void order_for_consumer(const Tensor& t, std::optional<int64_t> stream) {
+  if (stream == -1) return;
+  const auto device = static_cast<DeviceIndex>(t.get_device());
+  const bool is_default = !stream || *stream == 0 || *stream == 1;
+  const cuda::CUDAStream reader =
+      is_default ? cuda::getDefaultCUDAStream(device)
+                 : cuda::getStreamFromExternal(reinterpret_cast<void*>(static_cast<intptr_t>(*stream)), device);
+  const cuda::CUDAStream ours = cuda::getCurrentCUDAStream(device);
+  if (reader == ours) return;
+  cuda::CUDAEvent event;
+  event.record(ours);
+  event.block(reader);
+}
+
+}  // namespace
+
 PyObject* tensor_dlpack(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObject* keywords) {
   return guarded([&]() -> PyObject* {
     static constexpr const char* kNames[] = {"stream", "max_version", "dl_device", "copy"};
     const Slots slots("__dlpack__", kNames, 0, given, count, keywords);
     const Tensor& t = tensor_of(self);
     if (t.requires_grad()) raise_buffer_error("Can't export tensors that require gradient, use tensor.detach()");
-    if (!t.is_cpu())
+    if (t.is_meta())
       raise_buffer_error(str("Can't export a tensor on ", t.device().str(), "; it has no memory to share"));
-    if (slots.has(0)) {
-      if (!PyLong_Check(slots[0])) throw TypeMismatch("stream must be ``int`` or ``none``");
-      FACULA_CHECK(to_integer(slots[0]) == -1, ValueError,
+    if (slots.has(0) && !PyLong_Check(slots[0])) throw TypeMismatch("stream must be ``int`` or ``none``");
+    if (t.is_cpu())
+      FACULA_CHECK(!slots.has(0) || to_integer(slots[0]) == -1, ValueError,
                    "__dlpack__(): memory of the cpu has no streams; leave it None");
-    }
+    else order_for_consumer(t, slots.has(0) ? std::optional(to_integer(slots[0])) : std::nullopt);
     if (slots.has(2)) {
       int64_t type = 0, id = 0;
       if (!PyTuple_Check(slots[2]) || PyTuple_GET_SIZE(slots[2]) != 2)
         throw TypeMismatch("__dlpack__(): dl_device must be a tuple (device type, device id)");
       type = to_integer(PyTuple_GET_ITEM(slots[2], 0));
       id = to_integer(PyTuple_GET_ITEM(slots[2], 1));
-      if (type != kDLCPU || id != 0)
-        raise_buffer_error(
-            str("__dlpack__(): cannot export to device (", type, ", ", id, "); the tensor is on (1, 0)"));
+      const DLDevice own = dlpack_device_of(t);
+      if (type != own.device_type || id != own.device_id)
+        raise_buffer_error(str("__dlpack__(): cannot export to device (", type, ", ", id, "); the tensor is on (",
+                               static_cast<int>(own.device_type), ", ", own.device_id, ")"));
     }
     bool versioned = false;
     if (slots.has(1)) {
@@ -480,8 +526,10 @@ PyObject* tensor_dlpack(PyObject* self, PyObject* const* given, Py_ssize_t count
 PyObject* tensor_dlpack_device(PyObject* self, PyObject*) {
   return guarded([&]() -> PyObject* {
     const Tensor& t = tensor_of(self);
-    FACULA_CHECK(t.is_cpu(), ValueError, "__dlpack_device__(): unknown device type ", t.device().str(), " for DLPack");
-    return Py_BuildValue("(ii)", static_cast<int>(kDLCPU), 0);
+    FACULA_CHECK(!t.is_meta(), ValueError, "__dlpack_device__(): unknown device type ", t.device().str(),
+                 " for DLPack");
+    const DLDevice own = dlpack_device_of(t);
+    return Py_BuildValue("(ii)", static_cast<int>(own.device_type), static_cast<int>(own.device_id));
   });
 }
 

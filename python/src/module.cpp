@@ -7,6 +7,7 @@
 
 #include "arguments.h"
 #include "autograd.h"
+#include "cuda.h"
 #include "errors.h"
 #include "exchange.h"
 #include "from_python.h"
@@ -99,4 +100,5 @@ NB_MODULE(_native, m) {
   add_from_python(m);
   add_exchange(m);
   add_autograd(m);
+  add_cuda(m);
 }

@@ -28,8 +28,13 @@ bool is_floating_point(const Tensor& t) { return t.is_floating_point(); }
 bool is_complex(const Tensor& t) { return t.is_complex(); }
 bool is_signed(const Tensor& t) { return t.is_signed(); }
 bool never(const Tensor&) { return false; }
+bool is_pinned(const Tensor& t) { return t.is_pinned(); }
 const Tensor& itself(const Tensor& t) { return t; }
 Tensor adjoint(const Tensor& t) { return t.is_complex() ? t.mT().conj() : t.mT(); }
+
+PyObject* pin_memory(PyObject* self, PyObject*) {
+  return guarded([&]() -> PyObject* { return wrap(tensor_of(self).pin_memory()); });
+}
 
 PyObject* data_ptr(PyObject* self, PyObject*) {
   return guarded([&]() -> PyObject* { return PyLong_FromVoidPtr(tensor_of(self).data_ptr()); });
@@ -104,11 +109,12 @@ PyObject* reshape_as(PyObject* self, PyObject* other) {
 
 // ---- Conversions.
 
-PyObject* converted(const Tensor& t, const TensorOptions& options, bool copy, std::optional<MemoryFormat> format) {
+PyObject* converted(const Tensor& t, const TensorOptions& options, bool non_blocking, bool copy,
+                    std::optional<MemoryFormat> format) {
   Tensor made;
   {
     const Released released(t.impl()->numel);
-    made = t.to(options, false, copy, format);
+    made = t.to(options, non_blocking, copy, format);
   }
   return wrap(std::move(made));
 }
@@ -122,12 +128,14 @@ PyObject* to(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObject*
     if (by_position && is_dtype(given[0])) {
       static constexpr const char* kNames[] = {"dtype", "non_blocking", "copy", "memory_format"};
       const Slots slots("to", kNames, 3, given, count, keywords);
-      return converted(t, options.dtype(slots.dtype(0)), slots.boolean(2, false), slots.memory_format(3));
+      return converted(t, options.dtype(slots.dtype(0)), slots.boolean(1, false), slots.boolean(2, false),
+                       slots.memory_format(3));
     }
     if (by_position && is_tensor(given[0])) {
       static constexpr const char* kNames[] = {"other", "non_blocking", "copy", "memory_format"};
       const Slots slots("to", kNames, 3, given, count, keywords);
-      return converted(t, tensor_of(slots[0]).options(), slots.boolean(2, false), slots.memory_format(3));
+      return converted(t, tensor_of(slots[0]).options(), slots.boolean(1, false), slots.boolean(2, false),
+                       slots.memory_format(3));
     }
     if (by_position && given[0] != Py_None && !is_device(given[0]))
       throw TypeMismatch(
@@ -142,7 +150,7 @@ PyObject* to(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObject*
     if (slots.has(5)) options = other_tensor(slots[5], "to").options();
     if (slots.has(0)) options = options.device(slots.device(0));
     if (slots.has(1)) options = options.dtype(slots.dtype(1));
-    return converted(t, options, slots.boolean(3, false), slots.memory_format(4));
+    return converted(t, options, slots.boolean(2, false), slots.boolean(3, false), slots.memory_format(4));
   });
 }
 
@@ -151,7 +159,7 @@ PyObject* as_type(PyObject* self, PyObject* const* given, Py_ssize_t count, PyOb
   return guarded([&]() -> PyObject* {
     static constexpr const char* kNames[] = {"memory_format"};
     const Slots slots(dtype_name(kType), kNames, 1, given, count, keywords);
-    return converted(tensor_of(self), TensorOptions(kType), false, slots.memory_format(0));
+    return converted(tensor_of(self), TensorOptions(kType), false, false, slots.memory_format(0));
   });
 }
 
@@ -162,7 +170,9 @@ PyObject* on_device(PyObject* self, PyObject* const* given, Py_ssize_t count, Py
     const Slots slots(kType == kCPU ? "cpu" : "cuda", kNames, kType == kCPU ? 0 : 2, given, count, keywords);
     Device device(kType);
     if (slots.has(0) && kType != kCPU) device = to_device(slots[0]);
-    return converted(tensor_of(self), TensorOptions(device), false, slots.memory_format(2));
+    FACULA_CHECK(device.type() == kType, DeviceError, "cuda(): Invalid device, must be cuda device, got ",
+                 device.str());
+    return converted(tensor_of(self), TensorOptions(device), slots.boolean(1, false), false, slots.memory_format(2));
   });
 }
 
@@ -187,7 +197,7 @@ PyObject* type(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObjec
       return PyUnicode_FromString(str(module, toString(t.scalar_type()), "Tensor").c_str());
     }
     const ScalarType wanted = PyUnicode_Check(slots[0]) ? type_of_name(to_text_view(slots[0])) : to_dtype(slots[0]);
-    return converted(t, TensorOptions(wanted), false, slots.memory_format(2));
+    return converted(t, TensorOptions(wanted), slots.boolean(1, false), false, slots.memory_format(2));
   });
 }
 
@@ -358,7 +368,8 @@ PyMethodDef tensor_hand_methods[] = {
     {"is_signed", asked<is_signed>, METH_NOARGS, "Whether the dtype has negative numbers."},
     {"is_conj", asked<never>, METH_NOARGS, "False: conjugates have memory of their own."},
     {"is_neg", asked<never>, METH_NOARGS, "False: negatives have memory of their own."},
-    {"is_pinned", asked<never>, METH_NOARGS, "Whether the memory is pinned for a GPU."},
+    {"is_pinned", asked<is_pinned>, METH_NOARGS, "Whether the memory is page-locked."},
+    {"pin_memory", pin_memory, METH_NOARGS, "The tensor in page-locked memory, from which GPUs copy by themselves."},
     {"is_shared", asked<never>, METH_NOARGS, "Whether the memory is shared between processes."},
     {"resolve_conj", asked<itself>, METH_NOARGS, "The tensor itself."},
     {"resolve_neg", asked<itself>, METH_NOARGS, "The tensor itself."},

@@ -164,9 +164,9 @@ void add_generator(nb::module_& m) {
               "__init__",
               [](Generator* self, nb::handle device) {
                 const Device where = to_device(device.ptr());
-                FACULA_CHECK(where.is_cpu(), DeviceError, "Generator(): device '", where.str(),
-                             "' has no generator; use 'cpu'");
-                new (self) Generator(make_generator());
+                FACULA_CHECK(!where.is_meta(), DeviceError, "Generator(): device '", where.str(),
+                             "' has no generator; use 'cpu' or 'cuda'");
+                new (self) Generator(make_generator(kDefaultSeed, where));
               },
               nb::arg("device") = "cpu")
           .def(

@@ -539,6 +539,8 @@ Tensor fit_gradient(const Tensor& grad, const OutputInfo& info, const TapeNode& 
     if (fitted.is_complex() && !isComplexType(info.dtype)) fitted = real(fitted);
     if (fitted.scalar_type() != info.dtype) fitted = fitted.to(info.dtype);
   }
+  // Ops that copy to another device hand their gradient on as it is.
+  if (fitted.device() != info.device && !node.written_by_user()) fitted = fitted.to(info.device);
   FACULA_CHECK(fitted.device() == info.device, DeviceError, node.name(), ": returned a gradient at index ", index,
                " on ", fitted.device().str(), " for a tensor on ", info.device.str(),
                "; move it there with .to(device)");

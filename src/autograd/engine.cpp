@@ -63,6 +63,8 @@ class GraphTask {
   void run_waiting();
   bool waits(uint32_t place);
   bool takes_pending(const TapeNode& node, const Tensor& grad) const;
+  void follow_stream(const TapeNode& node);
+  void return_to_streams();
 
   BackwardOptions options_;
   bool pruned_;
@@ -77,6 +79,7 @@ class GraphTask {
     size_t index;
   };
   std::vector<Capture> captures_;
+  std::vector<std::pair<Device, int64_t>> callers_streams_;  // what was current before the engine followed others
 };
 
 uint32_t GraphTask::place_of(TapeNode* node, bool& is_new) {
@@ -196,7 +199,7 @@ void GraphTask::run() {
           run_waiting();
         if (!later) run_node(place);
       }
-      if (!pending_.any() && waiting_.empty()) return;
+      if (!pending_.any() && waiting_.empty()) return return_to_streams();
       pending_.settle();
       run_waiting();
     }
@@ -205,6 +208,7 @@ void GraphTask::run() {
     pending_.incoming = nullptr;
     pending_.settle();
     run_waiting();
+    return_to_streams();
     throw;
   }
 }
@@ -302,6 +306,23 @@ void run_post_hooks(NodeHooks& hooks, SmallVector<Tensor, 4>& out, const variabl
 
 }  // namespace
 
+// Gradients are computed on the stream of the forward operation, after what was computed so far.
+void GraphTask::follow_stream(const TapeNode& node) {
+  const Device device = node.outputs[0].device;
+  const int64_t now = device_stream_hooks->current(device);
+  if (now == node.stream) return;
+  pending_.settle();
+  bool known = false;
+  for (const auto& each : callers_streams_) known |= each.first == device;
+  if (!known) callers_streams_.emplace_back(device, now);
+  device_stream_hooks->follow(device, node.stream);
+}
+
+void GraphTask::return_to_streams() {
+  for (const auto& [device, stream] : callers_streams_) device_stream_hooks->follow(device, stream);
+  callers_streams_.clear();
+}
+
 void GraphTask::run_node(uint32_t place) {
   SmallVector<Tensor, 1> grads = std::move(records_[place].grads);
   TapeNode* node = records_[place].node;
@@ -338,6 +359,8 @@ void GraphTask::run_node(uint32_t place) {
       choice.emplace(node, wanted.data());
     }
     const ArrayRef<Tensor> in(grads.data(), grads.size());
+    if (node->outputs[0].device.is_cuda() && !node->is_accumulator()) [[unlikely]]
+      follow_stream(*node);
     if (takes_pending(*node, grads[0])) pending_.incoming = grads[0].impl();
     if (AnomalyMode::is_enabled()) [[unlikely]]
       run_watched(*node, in, out.data());

@@ -10,10 +10,7 @@
 
 namespace facula::autograd {
 
-// A flag next to those of detail::Tracking: a tensor whose memory comes when the pending gradients are settled.
-inline constexpr uint8_t kTracksPending = 64;
-static_assert((kTracksPending & (detail::kTracksGrad | detail::kTracksView | detail::kTracksTangent |
-                                 detail::kTracksBatch | detail::kTracksInference)) == 0);
+using detail::kTracksPending;
 
 inline bool is_pending(const Tensor& t) { return t.defined() && (t.impl()->tracking & kTracksPending); }
 

@@ -2,6 +2,7 @@
 // differentiable op), accumulators of leaves and custom functions derive from it; src/autograd/engine.cpp walks them.
 #pragma once
 
+#include "core/device_memory.h"
 #include "core/dim_vector.h"
 #include "core/small_vector.h"
 #include "core/tensor_impl.h"
@@ -116,6 +117,7 @@ class TapeNode : public Node {
     info.sizes = result.sizes;
     info.dtype = result.dtype;
     info.device = result.device;
+    if (result.device.is_cuda()) stream = device_stream_hooks->current(result.device);
     return static_cast<uint32_t>(outputs.size() - 1);
   }
   // Made when asked for, by any thread.
@@ -127,6 +129,7 @@ class TapeNode : public Node {
   SmallVector<OutputInfo, 1> outputs;
   uint64_t sequence = 0;
   uint64_t topological = 0;
+  int64_t stream = 0;  // of a GPU, where the forward operation was queued; its gradient follows it there
 
  private:
   friend class GraphTask;

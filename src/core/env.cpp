@@ -24,6 +24,12 @@ std::optional<std::string_view> env(EnvVar var) {
   return std::string_view(value);
 }
 
+std::optional<std::string_view> env_or_empty(EnvVar var) {
+  const char* value = std::getenv(kNames[static_cast<int>(var)]);
+  if (value == nullptr) return std::nullopt;
+  return std::string_view(value);
+}
+
 std::optional<long> env_number(EnvVar var, long least) {
   const auto text = env(var);
   if (!text) return std::nullopt;

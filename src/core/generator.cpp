@@ -3,6 +3,7 @@
 
 #include <facula/core/error.h>
 
+#include <atomic>
 #include <random>
 
 namespace facula {
@@ -37,27 +38,78 @@ void Generator::set_offset(uint64_t offset) {
 }
 Generator Generator::clone() const {
   GeneratorImpl& g = checked(impl_.get());
-  Generator copy = make_generator(g.seed());
+  Generator copy = make_generator(g.seed(), g.device());
   copy.set_offset(g.offset());
   return copy;
 }
 
-Generator make_generator(uint64_t seed) {
-  return Generator(intrusive_ptr<GeneratorImpl>::adopt(new GeneratorImpl(seed)));
+Device Generator::device() const { return impl_ ? impl_->device() : Device(kCPU); }
+
+Generator make_generator(uint64_t seed, Device device) {
+  return Generator(intrusive_ptr<GeneratorImpl>::adopt(new GeneratorImpl(seed, device)));
 }
 
-Generator default_generator() {
-  static Generator* generator = new Generator(make_generator(kDefaultSeed));
-  return *generator;
+namespace {
+
+// The default generators: the cpu's, and one for each device that was asked for.
+struct Defaults {
+  static constexpr int kMost = 64;
+  Generator cpu = make_generator(kDefaultSeed);
+  std::mutex mutex;
+  uint64_t seed = kDefaultSeed;  // what a device's generator begins with
+  std::atomic<GeneratorImpl*> devices[kMost] = {};
+
+  GeneratorImpl& of(int index) {
+    FACULA_CHECK(index < kMost, DeviceError, "default_generator: there is no device cuda:", index);
+    GeneratorImpl* found = devices[index].load(std::memory_order_acquire);
+    if (found) return *found;
+    std::lock_guard lock(mutex);
+    found = devices[index].load(std::memory_order_relaxed);
+    if (!found) {
+      found = new GeneratorImpl(seed, Device(kCUDA, static_cast<DeviceIndex>(index)));
+      found->retain();
+      devices[index].store(found, std::memory_order_release);
+    }
+    return *found;
+  }
+};
+
+Defaults& defaults() {
+  static Defaults* all = new Defaults;
+  return *all;
 }
-void manual_seed(uint64_t seed) { default_generator().set_current_seed(seed); }
+
+GeneratorImpl& default_impl(Device device) {
+  return device.is_cuda() ? defaults().of(device.has_index() ? device.index() : 0) : *defaults().cpu.impl();
+}
+
+}  // namespace
+
+Generator default_generator(Device device) {
+  return Generator(intrusive_ptr<GeneratorImpl>::borrow(&default_impl(device)));
+}
+
+void manual_seed(uint64_t seed) {
+  Defaults& all = defaults();
+  all.cpu.set_current_seed(seed);
+  std::lock_guard lock(all.mutex);
+  all.seed = seed;
+  for (auto& slot : all.devices)
+    if (GeneratorImpl* g = slot.load(std::memory_order_relaxed)) g->set(seed, 0);
+}
 uint64_t initial_seed() { return default_generator().current_seed(); }
-uint64_t seed() { return default_generator().seed(); }
+uint64_t seed() {
+  const uint64_t fresh = default_generator().seed();
+  manual_seed(fresh);
+  return fresh;
+}
 
-GeneratorImpl& generator_or_default(const std::optional<Generator>& generator) {
-  if (generator && generator->defined()) return *generator->impl();
-  static GeneratorImpl* shared = default_generator().impl();
-  return *shared;
+GeneratorImpl& generator_or_default(const std::optional<Generator>& generator, Device device, const char* op) {
+  if (!generator || !generator->defined()) return default_impl(device);
+  FACULA_CHECK(generator->device().type() == device.type(), DeviceError, op, ": Expected a '", Device(device.type()).str(),
+               "' device type for generator but found '", generator->device().str(),
+               "'. Make one with make_generator(seed, device)");
+  return *generator->impl();
 }
 
 }  // namespace facula

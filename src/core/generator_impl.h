@@ -1,5 +1,7 @@
-// The state of a random number generator, and Philox 4x32-10 itself.
+// The state of a random number generator, and where its words come from (philox.h).
 #pragma once
+
+#include "core/philox.h"
 
 #include <facula/core/generator.h>
 
@@ -11,7 +13,9 @@ namespace facula {
 
 class GeneratorImpl final : public RefCounted {
  public:
-  explicit GeneratorImpl(uint64_t seed) : seed_(seed) {}
+  explicit GeneratorImpl(uint64_t seed, Device device = Device(kCPU)) : device_(device), seed_(seed) {}
+
+  Device device() const { return device_; }
 
   uint64_t seed() const {
     std::lock_guard lock(mutex_);
@@ -39,31 +43,19 @@ class GeneratorImpl final : public RefCounted {
   }
 
  private:
+  const Device device_;
   mutable std::mutex mutex_;
   uint64_t seed_;
   uint64_t offset_ = 0;
 };
 
-// Block `counter` of the stream of `seed`: four independent 32-bit words. The upper half of Philox's 128-bit counter is
-// `stream`, 0 unless an op needs several streams.
+// Block `counter` of the stream of `seed`: four independent 32-bit words. `stream` is 0 unless an op needs several streams.
 inline std::array<uint32_t, 4> philox4x32_10(uint64_t seed, uint64_t counter, uint64_t stream = 0) {
-  uint32_t c0 = static_cast<uint32_t>(counter), c1 = static_cast<uint32_t>(counter >> 32);
-  uint32_t c2 = static_cast<uint32_t>(stream), c3 = static_cast<uint32_t>(stream >> 32);
-  uint32_t k0 = static_cast<uint32_t>(seed), k1 = static_cast<uint32_t>(seed >> 32);
-  for (int round = 0; round < 10; ++round) {
-    uint64_t p0 = uint64_t{0xD2511F53} * c0, p1 = uint64_t{0xCD9E8D57} * c2;
-    uint32_t n0 = static_cast<uint32_t>(p1 >> 32) ^ c1 ^ k0, n2 = static_cast<uint32_t>(p0 >> 32) ^ c3 ^ k1;
-    c1 = static_cast<uint32_t>(p1);
-    c3 = static_cast<uint32_t>(p0);
-    c0 = n0;
-    c2 = n2;
-    k0 += 0x9E3779B9;
-    k1 += 0xBB67AE85;
-  }
-  return {c0, c1, c2, c3};
+  const PhiloxBlock block = philox_block(philox_keys(seed), counter, stream);
+  return {block.word[0], block.word[1], block.word[2], block.word[3]};
 }
 
-// The generator that an op uses: the caller's, or the default one.
-GeneratorImpl& generator_or_default(const std::optional<Generator>& generator);
+// The generator that an op on `device` uses: the caller's, which must be of that kind of device, or the default one.
+GeneratorImpl& generator_or_default(const std::optional<Generator>& generator, Device device, const char* op);
 
 }  // namespace facula

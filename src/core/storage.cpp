@@ -1,6 +1,7 @@
 // Storage and its memory.
 #include <facula/core/error.h>
 
+#include "core/device_memory.h"
 #include "core/host_allocator.h"
 #include "core/storage_impl.h"
 
@@ -9,6 +10,10 @@
 #include <new>
 
 namespace facula {
+
+constinit const DeviceMemoryHooks* device_memory_hooks = nullptr;
+constinit const DeviceStreamHooks* device_stream_hooks = nullptr;
+
 namespace {
 
 // Small blocks follow their header in one allocation: two mallocs less for every scalar.
@@ -26,8 +31,12 @@ constexpr size_t kHeaderBytes = (sizeof(StorageImpl) + 63) / 64 * 64;
 
 intrusive_ptr<StorageImpl> StorageImpl::allocate(size_t nbytes, Device device, const char* op) {
   if (device.is_meta()) return intrusive_ptr<StorageImpl>::adopt(new StorageImpl(nullptr, nbytes, device, Kind::None));
-  FACULA_CHECK(device.is_cpu(), DeviceError, op, ": device ", device.str(),
-               " is not available; this build has cpu and meta. Create the tensor with device 'cpu'");
+  if (!device.is_cpu()) {
+    const DeviceMemory memory = device_memory_hooks->allocate(nbytes, device, op);
+    auto impl = intrusive_ptr<StorageImpl>::adopt(new StorageImpl(memory.data, nbytes, device, Kind::Device));
+    impl->block_ = memory.block;
+    return impl;
+  }
   if (nbytes <= kInlineBytes) {
     void* block = std::malloc(kHeaderBytes + nbytes);
     if (!block) out_of_memory(op, nbytes);
@@ -37,6 +46,11 @@ intrusive_ptr<StorageImpl> StorageImpl::allocate(size_t nbytes, Device device, c
   void* data = host_allocate(nbytes);
   if (!data) out_of_memory(op, nbytes);
   return intrusive_ptr<StorageImpl>::adopt(new StorageImpl(data, nbytes, device, Kind::Heap));
+}
+
+intrusive_ptr<StorageImpl> StorageImpl::allocate_pinned(size_t nbytes, const char* op) {
+  void* data = nbytes ? device_memory_hooks->allocate_pinned(nbytes, op) : nullptr;
+  return intrusive_ptr<StorageImpl>::adopt(new StorageImpl(data, nbytes, Device(kCPU), Kind::Pinned));
 }
 
 intrusive_ptr<StorageImpl> StorageImpl::wrap(void* data, size_t nbytes, Device device, Deleter deleter) {
@@ -62,6 +76,8 @@ void StorageImpl::destroy() noexcept {
 void StorageImpl::free_data() noexcept {
   if (kind_ == Kind::Heap) host_free(data_, nbytes_);
   if (kind_ == Kind::Foreign && deleter_) deleter_(data_);
+  if (kind_ == Kind::Device && block_) device_memory_hooks->free(block_);
+  if (kind_ == Kind::Pinned && data_) device_memory_hooks->free_pinned(data_);
   data_ = nullptr;
 }
 
@@ -70,6 +86,23 @@ void StorageImpl::resize(size_t nbytes) {
                "resize_: this tensor's memory belongs to somebody else (from_blob or DLPack) and cannot grow from ",
                nbytes_, " to ", nbytes, " bytes; clone the tensor first");
   if (kind_ == Kind::None) {
+    nbytes_ = nbytes;
+    return;
+  }
+  if (kind_ == Kind::Device) {
+    const DeviceMemory fresh = device_memory_hooks->allocate(nbytes, device_, "resize_"), old{data_, block_};
+    if (nbytes && nbytes_) device_memory_hooks->copy(fresh, old, nbytes < nbytes_ ? nbytes : nbytes_, device_);
+    if (block_) device_memory_hooks->free(block_);
+    data_ = fresh.data;
+    block_ = fresh.block;
+    nbytes_ = nbytes;
+    return;
+  }
+  if (kind_ == Kind::Pinned) {
+    void* fresh = nbytes ? device_memory_hooks->allocate_pinned(nbytes, "resize_") : nullptr;
+    if (nbytes && nbytes_) std::memcpy(fresh, data_, nbytes < nbytes_ ? nbytes : nbytes_);
+    if (data_) device_memory_hooks->free_pinned(data_);
+    data_ = fresh;
     nbytes_ = nbytes;
     return;
   }

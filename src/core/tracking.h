@@ -8,11 +8,12 @@
 namespace facula::detail {
 
 enum Tracking : uint8_t {
-  kTracksGrad = 1,       // requires a gradient
-  kTracksView = 2,       // a view: what happened to its base may concern it
-  kTracksTangent = 4,    // carries tangents of forward mode
-  kTracksBatch = 8,      // a batch that looks like one of its entries
-  kTracksInference = 16  // was made in inference mode
+  kTracksGrad = 1,        // requires a gradient
+  kTracksView = 2,        // a view: what happened to its base may concern it
+  kTracksTangent = 4,     // carries tangents of forward mode
+  kTracksBatch = 8,       // a batch that looks like one of its entries
+  kTracksInference = 16,  // was made in inference mode
+  kTracksPending = 64     // a gradient that is not computed yet: it has a geometry and no memory
 };
 
 // The flags of one tensor. Threads may read them while another one finds out that a view requires a gradient; nobody else

@@ -145,22 +145,6 @@ uint64_t random_blocks(const RandomFill& fill, ScalarType dtype, int64_t count) 
   return wide_draws(fill, dtype) ? (n + 1) / 2 : (n + 3) / 4;
 }
 
-namespace {
-
-constexpr int64_t kTile = 1024;  // elements at a time; a multiple of four
-
-// Numbers of one tile in the type they are computed in.
-struct Tile {
-  alignas(64) uint32_t words[2 * kTile];
-  union {
-    alignas(64) float f32[kTile];
-    double f64[kTile];
-    int64_t i64[kTile];
-    uint8_t b8[kTile];
-  };
-};
-
-// The largest value of the dtype below b: the upper end of an open interval must not come out, not by rounding either.
 float largest_below(ScalarType dtype, double b) {
   if (dtype == ScalarType::Float) {
     auto f = static_cast<float>(b);
@@ -176,6 +160,22 @@ float largest_below(ScalarType dtype, double b) {
     if (static_cast<double>(back) < b) return back;
   }
 }
+
+namespace {
+
+constexpr int64_t kTile = 1024;  // elements at a time; a multiple of four
+
+// Numbers of one tile in the type they are computed in.
+struct Tile {
+  alignas(64) uint32_t words[2 * kTile];
+  union {
+    alignas(64) float f32[kTile];
+    double f64[kTile];
+    int64_t i64[kTile];
+    uint8_t b8[kTile];
+  };
+};
+
 template <class T>
 void keep_below(T* x, int64_t n, T last) {
   for (int64_t i = 0; i < n; ++i) x[i] = x[i] > last ? last : x[i];
@@ -231,7 +231,7 @@ CType draw(const RandomFill& f, ScalarType dtype, Tile& t, int64_t n) {
       return CType::F64;
     case Distribution::LogNormal:
       HWY_DYNAMIC_DISPATCH(normal_f64)(w64, t.f64, (n + 1) / 2, f.a, f.b);
-      for (int64_t i = 0; i < n; ++i) t.f64[i] = std::exp(t.f64[i]);
+      for (int64_t i = 0; i < n; ++i) t.f64[i] = random_bits::exp_of(t.f64[i]);
       return CType::F64;
   }
   return CType::F64;

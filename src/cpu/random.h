@@ -25,6 +25,10 @@ bool wide_draws(const RandomFill& fill, ScalarType dtype);
 // Blocks of the stream that `count` elements take.
 uint64_t random_blocks(const RandomFill& fill, ScalarType dtype, int64_t count);
 
+// The largest value of the dtype below b, for uniform numbers in 32 bits: the upper end of an open interval must not come
+// out, not by rounding either.
+float largest_below(ScalarType dtype, double b);
+
 // Fills `count` contiguous elements.
 void random_fill(const RandomFill& fill, ScalarType dtype, void* data, int64_t count);
 

@@ -3,17 +3,20 @@
 
 #include "cpu/convert.h"
 #include "cpu/copy.h"
-#include "cpu/executor.h"
+#include "program/arguments.h"
 #include "cpu/parallel.h"
 #include "ops/pointwise.h"
+#include "ops/transfer.h"
 
 namespace facula {
 
-void copy_values(const Tensor& target, const Tensor& source) {
+void copy_values(const Tensor& target, const Tensor& source, bool non_blocking) {
   const TensorImpl *t = target.impl(), *s = source.impl();
   FACULA_INTERNAL_CHECK(IntArrayRef(t->sizes) == IntArrayRef(s->sizes));
   if (t->numel == 0 || t->device.is_meta()) return;
   FACULA_CHECK(!s->device.is_meta(), NotSupportedError, "copy_: a meta tensor has no values to copy");
+  if (!t->device.is_cpu() || !s->device.is_cpu()) [[unlikely]]
+    return transfer_values(target, source, non_blocking);
   if (t->dtype == s->dtype) {
     if (t->data() == s->data() && IntArrayRef(t->strides) == IntArrayRef(s->strides)) return;
     return copy_strided(t->data(), t->strides.data(), s->data(), s->strides.data(), t->sizes.data(),
@@ -36,6 +39,17 @@ void copy_values(const Tensor& target, const Tensor& source) {
   run_program_into(p, {&source, 1}, {}, {&target, 1}, "copy_");
 }
 
+void copy_part(const Tensor& to, int64_t to_offset, IntArrayRef to_strides, const Tensor& from, int64_t from_offset,
+               IntArrayRef from_strides, IntArrayRef sizes) {
+  const TensorImpl *t = to.impl(), *f = from.impl();
+  if (t->device.is_cuda())
+    return copy_values(view_of(to, sizes, to_strides, t->storage_offset + to_offset),
+                       view_of(from, sizes, from_strides, f->storage_offset + from_offset));
+  const auto element = static_cast<int64_t>(elementSize(t->dtype));
+  copy_strided(t->data() + to_offset * element, to_strides.data(), f->data() + from_offset * element,
+               from_strides.data(), sizes.data(), static_cast<int>(sizes.size()), elementSize(t->dtype));
+}
+
 void fill_values(const Tensor& target, const Scalar& value) {
   const TensorImpl* t = target.impl();
   if (t->numel == 0 || t->device.is_meta()) return;
@@ -48,6 +62,8 @@ void fill_values(const Tensor& target, const Scalar& value) {
   ParamValue wide = param_value(value, type);
   alignas(16) char element[16];
   cast_store_fn(type, t->dtype)(&wide, element, 1);
+  if (t->device.is_cuda()) [[unlikely]]
+    return fill_on_gpu(target, element);
   fill_strided(t->data(), t->strides.data(), t->sizes.data(), static_cast<int>(t->dim()), element,
                elementSize(t->dtype));
 }

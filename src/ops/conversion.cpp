@@ -2,7 +2,11 @@
 // refers to.
 #include "ops/shape_checks.h"
 
+#include <facula/cuda/stream.h>
+
 #include "core/dispatch.h"
+#include "gpu/allocator.h"
+#include "gpu/encoder.h"
 
 #include <algorithm>
 
@@ -17,14 +21,15 @@ std::optional<DimVector> copy_strides(const TensorImpl& t, MemoryFormat format, 
   return strides_for(t.sizes, format, op);
 }
 
-Tensor converted(const Tensor& self, ScalarType dtype, Device device, MemoryFormat format, const char* op) {
+Tensor converted(const Tensor& self, ScalarType dtype, Device device, MemoryFormat format, const char* op,
+                 bool non_blocking = false) {
   const TensorImpl& i = *self.impl();
   FACULA_CHECK(!i.device.is_meta() || device.is_meta(), NotSupportedError, op,
                ": Cannot copy out of meta tensor; no data! Create the tensor on ", device.str(), " and fill it");
   auto strides = copy_strides(i, format, op);
   Tensor copy =
       strides ? new_tensor_strided(i.sizes, *strides, dtype, device, op) : new_tensor(i.sizes, dtype, device, op);
-  copy_values(copy, self);
+  copy_values(copy, self, non_blocking);
   return copy;
 }
 
@@ -35,14 +40,15 @@ MemoryFormat one_format(const TensorOptions& options, std::optional<MemoryFormat
   return format ? *format : options.memory_format_opt().value_or(MemoryFormat::Preserve);
 }
 
-Tensor to_impl(const Tensor& self, std::optional<ScalarType> dtype, std::optional<Device> device, bool copy,
-               MemoryFormat format) {
+Tensor to_impl(const Tensor& self, std::optional<ScalarType> dtype, std::optional<Device> device, bool non_blocking,
+               bool copy, MemoryFormat format) {
   const TensorImpl& i = impl_of(self, "to");
   ScalarType new_dtype = dtype.value_or(i.dtype);
-  Device new_device = plain_device(device.value_or(i.device));
+  Device new_device = plain_device(device.value_or(i.device), "to");
   bool same = new_dtype == i.dtype && new_device == i.device;
   if (same && !copy && (format == MemoryFormat::Preserve || self.is_contiguous(format))) return self;
-  return facula::_to_copy(self, TensorOptions(new_dtype).device(std::optional<Device>(new_device)), false, format);
+  return facula::_to_copy(self, TensorOptions(new_dtype).device(std::optional<Device>(new_device)), non_blocking,
+                          format);
 }
 
 }  // namespace
@@ -63,7 +69,7 @@ Tensor clone(const Tensor& self, std::optional<MemoryFormat> memory_format) {
   return converted(self, i.dtype, i.device, memory_format.value_or(MemoryFormat::Preserve), "clone");
 }
 
-void copy_(Tensor& self, const Tensor& src, bool) {
+void copy_(Tensor& self, const Tensor& src, bool non_blocking) {
   const TensorImpl &to = impl_of(self, "copy_"), &from = impl_of(src, "copy_");
   if (&to == &from) return;
   bool same_sizes = IntArrayRef(to.sizes) == IntArrayRef(from.sizes);
@@ -95,37 +101,40 @@ void copy_(Tensor& self, const Tensor& src, bool) {
         break;
       default: break;
     }
-    copy_values(self, source);
+    copy_values(self, source, non_blocking);
   }
   to.bump_version();
 }
 
-Tensor to(const Tensor& self, const TensorOptions& options, bool, bool copy,
+Tensor to(const Tensor& self, const TensorOptions& options, bool non_blocking, bool copy,
           std::optional<MemoryFormat> memory_format) {
-  return to_impl(self, options.dtype_opt(), options.device_opt(), copy, one_format(options, memory_format, "to"));
+  return to_impl(self, options.dtype_opt(), options.device_opt(), non_blocking, copy, one_format(options, memory_format, "to"));
 }
-Tensor to(const Tensor& self, Device device, ScalarType dtype, bool, bool copy,
+Tensor to(const Tensor& self, Device device, ScalarType dtype, bool non_blocking, bool copy,
           std::optional<MemoryFormat> memory_format) {
-  return to_impl(self, dtype, device, copy, memory_format.value_or(MemoryFormat::Preserve));
+  return to_impl(self, dtype, device, non_blocking, copy, memory_format.value_or(MemoryFormat::Preserve));
 }
-Tensor to(const Tensor& self, ScalarType dtype, bool, bool copy, std::optional<MemoryFormat> memory_format) {
-  return to_impl(self, dtype, std::nullopt, copy, memory_format.value_or(MemoryFormat::Preserve));
+Tensor to(const Tensor& self, ScalarType dtype, bool non_blocking, bool copy,
+          std::optional<MemoryFormat> memory_format) {
+  return to_impl(self, dtype, std::nullopt, non_blocking, copy, memory_format.value_or(MemoryFormat::Preserve));
 }
-Tensor to(const Tensor& self, const Tensor& other, bool, bool copy, std::optional<MemoryFormat> memory_format) {
+Tensor to(const Tensor& self, const Tensor& other, bool non_blocking, bool copy,
+          std::optional<MemoryFormat> memory_format) {
   const TensorImpl& o = impl_of(other, "to");
-  return to_impl(self, o.dtype, o.device, copy, memory_format.value_or(MemoryFormat::Preserve));
+  return to_impl(self, o.dtype, o.device, non_blocking, copy, memory_format.value_or(MemoryFormat::Preserve));
 }
 
-Tensor _to_copy(const Tensor& self, const TensorOptions& options, bool, std::optional<MemoryFormat> memory_format) {
+Tensor _to_copy(const Tensor& self, const TensorOptions& options, bool non_blocking,
+                std::optional<MemoryFormat> memory_format) {
   const TensorImpl& i = impl_of(self, "_to_copy");
-  return converted(self, options.dtype_opt().value_or(i.dtype), plain_device(options.device_opt().value_or(i.device)),
-                   one_format(options, memory_format, "_to_copy"), "to");
+  return converted(self, options.dtype_opt().value_or(i.dtype), plain_device(options.device_opt().value_or(i.device), "to"),
+                   one_format(options, memory_format, "_to_copy"), "to", non_blocking);
 }
 
 Tensor type_as(const Tensor& self, const Tensor& other) {
   const TensorImpl& o = impl_of(other, "type_as");
   impl_of(self, "type_as");
-  return to_impl(self, o.dtype, o.device, false, MemoryFormat::Preserve);
+  return to_impl(self, o.dtype, o.device, false, false, MemoryFormat::Preserve);
 }
 
 }  // namespace meaning
@@ -184,20 +193,39 @@ Tensor& Tensor::set_(const Tensor& source) const {
 
 Tensor Tensor::cpu() const {
   impl_of(*this, "cpu");
-  return to_impl(*this, std::nullopt, Device(kCPU), false, MemoryFormat::Preserve);
+  return to_impl(*this, std::nullopt, Device(kCPU), false, false, MemoryFormat::Preserve);
 }
 
 Tensor Tensor::cuda() const {
   impl_of(*this, "cuda");
-  FACULA_CHECK(impl_->device.is_cuda(), DeviceError,
-               "cuda: device cuda is not available; this build has cpu and meta. Keep the tensor on ",
-               impl_->device.str());
-  return *this;
+  return to_impl(*this, std::nullopt, plain_device(Device(kCUDA), "cuda"), false, false, MemoryFormat::Preserve);
 }
+
+bool Tensor::is_pinned() const {
+  const TensorImpl& i = impl_of(*this, "is_pinned");
+  return i.storage->is_pinned() || (i.device.is_cpu() && i.numel > 0 && gpu::is_pinned(i.data()));
+}
+
+Tensor Tensor::pin_memory() const {
+  const TensorImpl& i = impl_of(*this, "pin_memory");
+  FACULA_CHECK(i.device.is_cpu(), DeviceError, "pin_memory: only memory of the cpu can be pinned, this tensor is on ",
+               i.device.str());
+  if (is_pinned()) return *this;
+  const auto strides = copy_strides(i, MemoryFormat::Preserve, "pin_memory");
+  auto impl = intrusive_ptr<TensorImpl>::adopt(new TensorImpl(
+      StorageImpl::allocate_pinned(usize(i.numel) * elementSize(i.dtype), "pin_memory"), i.dtype, i.device));
+  if (strides) impl->set_geometry(i.sizes, *strides, 0);
+  else impl->set_contiguous(i.sizes);
+  Tensor pinned(std::move(impl));
+  pinned.copy_(*this);
+  return pinned;
+}
+
+void Tensor::record_stream(const cuda::CUDAStream& stream) const { cuda::record_stream(*this, stream); }
 
 Tensor Tensor::toType(ScalarType t) const {
   impl_of(*this, "toType");
-  return to_impl(*this, t, std::nullopt, false, MemoryFormat::Preserve);
+  return to_impl(*this, t, std::nullopt, false, false, MemoryFormat::Preserve);
 }
 
 Scalar Tensor::item() const {
@@ -208,7 +236,14 @@ Scalar Tensor::item() const {
                "where(), instead of reading values");
   FACULA_CHECK(!i.device.is_meta(), NotSupportedError,
                "item: Tensor.item() cannot be called on meta tensors; they have no values");
-  return dispatch_dtype(i.dtype, [&]<class T>() { return Scalar(*reinterpret_cast<const T*>(i.data())); });
+  alignas(16) char element[16];
+  const char* data = i.data();
+  if (i.device.is_cuda()) {
+    StorageImpl* storages[] = {i.storage.get()};
+    gpu::read_small(element, data, elementSize(i.dtype), {"item", i.device.index(), storages});
+    data = element;
+  }
+  return dispatch_dtype(i.dtype, [&]<class T>() { return Scalar(*reinterpret_cast<const T*>(data)); });
 }
 
 }  // namespace facula

@@ -4,6 +4,9 @@
 
 #include "cpu/convert.h"
 #include "cpu/parallel.h"
+#include "gpu/copy.h"
+#include "gpu/encoder.h"
+#include "ops/transfer.h"
 
 #include <algorithm>
 #include <cmath>
@@ -35,7 +38,9 @@ double largest_of(ScalarType dtype) {
   }
 }
 
-Device device_of(const TensorOptions& options) { return plain_device(options.device()); }
+Tensor empty_in(IntArrayRef size, const TensorOptions& options, const char* op);
+
+Device device_of(const TensorOptions& options, const char* op) { return plain_device(options.device(), op); }
 
 // The default dtype where the options name none; complex when a number is.
 ScalarType range_dtype(const TensorOptions& options, std::initializer_list<const Scalar*> numbers) {
@@ -47,13 +52,26 @@ ScalarType range_dtype(const TensorOptions& options, std::initializer_list<const
   return get_default_dtype();
 }
 
+// Page-locked memory; where there is no GPU that could copy from it, memory like any other.
+Tensor empty_pinned(IntArrayRef size, const TensorOptions& options, MemoryFormat format, const char* op) {
+  FACULA_CHECK(device_of(options, op).is_cpu(), DeviceError, op,
+               ": Only dense CPU tensors can be pinned, the device is ", options.device().str());
+  if (gpu::device_count() == 0) return empty_in(size, options.pinned_memory(false), op);
+  const int64_t numel = checked_numel(size, elementSize(options.dtype()), op);
+  auto impl = intrusive_ptr<TensorImpl>::adopt(new TensorImpl(
+      StorageImpl::allocate_pinned(usize(numel) * elementSize(options.dtype()), op), options.dtype(), Device(kCPU)));
+  impl->set_geometry(size, strides_for(size, format, op), 0);
+  return Tensor(std::move(impl));
+}
+
 Tensor empty_in(IntArrayRef size, const TensorOptions& options, const char* op) {
   MemoryFormat format = options.memory_format_opt().value_or(MemoryFormat::Contiguous);
-  if (format == MemoryFormat::Contiguous) return new_tensor(size, options.dtype(), device_of(options), op);
+  if (options.pinned_memory()) return empty_pinned(size, options, format, op);
+  if (format == MemoryFormat::Contiguous) return new_tensor(size, options.dtype(), device_of(options, op), op);
   FACULA_CHECK(format != MemoryFormat::Preserve, ValueError, op,
                ": unsupported memory format Preserve: there is no tensor whose order could be kept");
   checked_numel(size, elementSize(options.dtype()), op);
-  return new_tensor_strided(size, strides_for(size, format, op), options.dtype(), device_of(options), op);
+  return new_tensor_strided(size, strides_for(size, format, op), options.dtype(), device_of(options, op), op);
 }
 
 Tensor empty_like_impl(const Tensor& self, const TensorOptions& options, std::optional<MemoryFormat> memory_format,
@@ -63,7 +81,7 @@ Tensor empty_like_impl(const Tensor& self, const TensorOptions& options, std::op
       !(memory_format && options.has_memory_format()), ValueError, op,
       ": Cannot set memory_format both in TensorOptions and explicit argument; please delete the redundant setter.");
   ScalarType dtype = options.dtype_opt().value_or(i.dtype);
-  Device device = plain_device(options.device_opt().value_or(i.device));
+  Device device = plain_device(options.device_opt().value_or(i.device), op);
   MemoryFormat format = memory_format ? *memory_format : options.memory_format_opt().value_or(MemoryFormat::Preserve);
   if (format == MemoryFormat::Contiguous || (format == MemoryFormat::Preserve && i.contiguous))
     return new_tensor(i.sizes, dtype, device, op);
@@ -77,6 +95,11 @@ Tensor zeroed(Tensor t) {
   const TensorImpl* i = t.impl();
   if (i->device.is_meta() || i->storage->nbytes() == 0) return t;
   char* data = static_cast<char*>(i->storage->data());
+  if (i->device.is_cuda()) {
+    StorageImpl* storages[] = {i->storage.get()};
+    gpu::fill_bytes(data, 0, i->storage->nbytes(), {"zeros", i->device.index(), storages});
+    return t;
+  }
   parallel_for(0, static_cast<int64_t>(i->storage->nbytes()), kZeroGrain,
                [&](int64_t b, int64_t e) { std::memset(data + b, 0, usize(e - b)); });
   return t;
@@ -159,7 +182,7 @@ std::complex<double> complex_of(const Scalar& s) {
 // linspace or logspace for complex results, which nobody needs fast.
 Tensor complex_spaced(const Scalar& start, const Scalar& end, int64_t steps, std::optional<double> base,
                       ScalarType dtype, Device device, const char* op) {
-  Tensor wide = new_tensor(IntArrayRef(steps), kComplexDouble, device, op);
+  Tensor wide = new_tensor(IntArrayRef(steps), kComplexDouble, device.is_cuda() ? Device(kCPU) : device, op);
   if (!device.is_meta()) {
     std::complex<double> a = complex_of(start), b = complex_of(end),
                          step = steps > 1 ? (b - a) / static_cast<double>(steps - 1) : 0.0;
@@ -171,7 +194,7 @@ Tensor complex_spaced(const Scalar& start, const Scalar& end, int64_t steps, std
       out[k] = base ? std::pow(std::complex<double>(*base), v) : v;
     }
   }
-  return as_dtype(wide, dtype);
+  return carried_to(device, as_dtype(wide, dtype));
 }
 
 void check_range_dtype(ScalarType dtype, const char* op) {
@@ -215,12 +238,20 @@ Tensor range(const Scalar& start, const Scalar& end, const Scalar& step, const T
                  to, ", step ", by);
     count = static_cast<int64_t>(n);
   }
-  Tensor out = new_tensor(IntArrayRef(count), dtype, device_of(options), "arange");
+  Tensor out = new_tensor(IntArrayRef(count), dtype, device_of(options, "arange"), "arange");
   if (out.impl()->device.is_meta() || count == 0) return out;
   char* data = out.impl()->data();
   if (isIntegralType(dtype, false)) {
     int64_t a = start.toLong(), s = step.toLong();
+    if (out.is_cuda()) {
+      StorageImpl* storages[] = {out.impl()->storage.get()};
+      gpu::fill_integers(data, dtype, count, a, s, {"arange", out.impl()->device.index(), storages});
+      return out;
+    }
     parallel_for(0, count, kRangeGrain, [&](int64_t b, int64_t e) { fill_integers(data, dtype, b, e, a, s); });
+  } else if (out.is_cuda()) {
+    StorageImpl* storages[] = {out.impl()->storage.get()};
+    gpu::fill_affine(data, dtype, count, from, by, 0, {"arange", out.impl()->device.index(), storages});
   } else {
     parallel_for(0, count, kRangeGrain, [&](int64_t b, int64_t e) { fill_affine(data, dtype, b, e, from, by, 0); });
   }
@@ -240,7 +271,8 @@ Tensor triangle_indices(int64_t row, int64_t col, const TensorOptions& options, 
   for (int64_t r = 0; r < row; ++r)
     FACULA_CHECK(!__builtin_add_overflow(count, last(r) - first(r), &count), ShapeError, op,
                  ": the number of indices overflows 64 bits");
-  Tensor wide = new_tensor({2, count}, kLong, device_of(options), op);
+  const Device device = device_of(options, op);
+  Tensor wide = new_tensor({2, count}, kLong, device.is_meta() ? device : Device(kCPU), op);
   if (!wide.impl()->device.is_meta() && count > 0) {
     auto* rows = reinterpret_cast<int64_t*>(wide.impl()->data());
     int64_t* cols = rows + count;
@@ -250,7 +282,7 @@ Tensor triangle_indices(int64_t row, int64_t col, const TensorOptions& options, 
         *cols++ = c;
       }
   }
-  return as_dtype(wide, dtype);
+  return carried_to(device, as_dtype(wide, dtype));
 }
 
 }  // namespace
@@ -312,7 +344,7 @@ Tensor empty_strided(IntArrayRef size, IntArrayRef stride, const TensorOptions& 
     FACULA_CHECK(s >= 0, ValueError,
                  "empty_strided: Negative strides are not supported, got strides: ", to_text(stride));
   FACULA_CHECK(options.dtype() != ScalarType::Undefined, DTypeError, "empty_strided: the dtype is undefined");
-  return new_tensor_strided(size, stride, options.dtype(), device_of(options), "empty_strided");
+  return new_tensor_strided(size, stride, options.dtype(), device_of(options, "empty_strided"), "empty_strided");
 }
 
 Tensor empty_like(const Tensor& self, const TensorOptions& options, std::optional<MemoryFormat> memory_format) {
@@ -343,7 +375,7 @@ Tensor full_like(const Tensor& self, const Scalar& fill_value, const TensorOptio
 Tensor scalar_tensor(const Scalar& s, const TensorOptions& options) {
   FACULA_CHECK(options.has_dtype() || !s.isComplex(), DTypeError,
                "scalar_tensor: a complex number needs a complex dtype in the options");
-  return filled(new_tensor({}, options.dtype(), device_of(options), "scalar_tensor"), s, "scalar_tensor");
+  return filled(new_tensor({}, options.dtype(), device_of(options, "scalar_tensor"), "scalar_tensor"), s, "scalar_tensor");
 }
 
 Tensor new_empty(const Tensor& self, IntArrayRef size, const TensorOptions& options) {
@@ -376,11 +408,20 @@ Tensor linspace(const Scalar& start, const Scalar& end, int64_t steps, const Ten
   ScalarType dtype = range_dtype(options, {&start, &end});
   check_range_dtype(dtype, "linspace");
   if (isComplexType(dtype))
-    return complex_spaced(start, end, steps, std::nullopt, dtype, device_of(options), "linspace");
+    return complex_spaced(start, end, steps, std::nullopt, dtype, device_of(options, "linspace"), "linspace");
   double from = start.toDouble(), to = end.toDouble();
-  Tensor out = new_tensor(IntArrayRef(steps), dtype, device_of(options), "linspace");
+  Tensor out = new_tensor(IntArrayRef(steps), dtype, device_of(options, "linspace"), "linspace");
   if (out.impl()->device.is_meta() || steps == 0) return out;
   char* data = out.impl()->data();
+  if (out.is_cuda()) {
+    StorageImpl* storages[] = {out.impl()->storage.get()};
+    const gpu::Work work{"linspace", out.impl()->device.index(), storages};
+    const double step = steps > 1 ? (to - from) / static_cast<double>(steps - 1) : 0.0;
+    const int64_t half = steps == 1 ? 1 : steps / 2;
+    gpu::fill_affine(data, dtype, half, from, step, 0, work);
+    gpu::fill_affine(data + usize(half) * elementSize(dtype), dtype, steps - half, to, step, steps - 1 - half, work);
+    return out;
+  }
   spaced(steps, kRangeGrain, from, to, [&](int64_t b, int64_t e, double base, double step, int64_t anchor) {
     fill_affine(data, dtype, b, e, base, step, anchor);
   });
@@ -391,10 +432,12 @@ Tensor logspace(const Scalar& start, const Scalar& end, int64_t steps, double ba
   FACULA_CHECK(steps >= 0, ValueError, "logspace: number of steps must be non-negative, got ", steps);
   ScalarType dtype = range_dtype(options, {&start, &end});
   check_range_dtype(dtype, "logspace");
-  if (isComplexType(dtype)) return complex_spaced(start, end, steps, base, dtype, device_of(options), "logspace");
+  const Device device = device_of(options, "logspace");
+  if (isComplexType(dtype)) return complex_spaced(start, end, steps, base, dtype, device, "logspace");
   double from = start.toDouble(), to = end.toDouble();
-  Tensor out = new_tensor(IntArrayRef(steps), dtype, device_of(options), "logspace");
-  if (out.impl()->device.is_meta() || steps == 0) return out;
+  Tensor out = new_tensor(IntArrayRef(steps), dtype, device.is_meta() ? device : Device(kCPU), "logspace");
+  if (out.impl()->device.is_meta()) return out;
+  if (steps == 0) return carried_to(device, out);
   char* data = out.impl()->data();
   ConvertFn convert = dtype == kDouble ? nullptr : cast_store_fn(CType::F64, dtype);
   spaced(steps, 2048, from, to, [&](int64_t b, int64_t e, double first, double step, int64_t anchor) {
@@ -408,7 +451,7 @@ Tensor logspace(const Scalar& start, const Scalar& end, int64_t steps, double ba
       else std::memcpy(target, block, usize(n) * sizeof(double));
     }
   });
-  return out;
+  return carried_to(device, out);
 }
 
 Tensor eye(int64_t n, const TensorOptions& options) { return meaning::eye(n, n, options); }
@@ -485,6 +528,7 @@ Tensor one_hot(const Tensor& self, int64_t num_classes) {
     sizes.push_back(num_classes);
     return new_tensor(sizes, kLong, i.device, "one_hot");
   }
+  if (i.device.is_cuda()) return carried_to(i.device, meaning::one_hot(self.cpu(), num_classes));
   Tensor source = as_contiguous(self);
   const auto* index = reinterpret_cast<const int64_t*>(source.impl()->data());
   auto [low, high] = std::minmax_element(index, index + i.numel);

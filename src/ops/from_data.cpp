@@ -1,5 +1,7 @@
 // Tensors from a user's own values and memory: tensor({...}), from_blob, and the exchange of memory by DLPack.
 #include "ops/shape_checks.h"
+#include "gpu/runtime.h"
+#include "ops/transfer.h"
 
 #include <facula/dlpack.h>
 #include <facula/from_data.h>
@@ -81,13 +83,11 @@ Tensor tensor(const detail::TensorData& data, const TensorOptions& options) {
   if (natural == kInt || natural == kLong) natural = kLong;
   if (natural == kFloat || natural == kDouble) natural = get_default_dtype();
   ScalarType dtype = options.dtype_opt().value_or(natural);
-  Device device = plain_device(options.device());
+  Device device = plain_device(options.device(), "tensor");
   if (device.is_meta()) return new_tensor(data.sizes(), dtype, device, "tensor");
-  FACULA_CHECK(device.is_cpu(), DeviceError, "tensor: device ", device.str(),
-               " is not available; this build has cpu and meta");
-  Tensor given = new_tensor(data.sizes(), data.dtype(), device, "tensor");
+  Tensor given = new_tensor(data.sizes(), data.dtype(), kCPU, "tensor");
   if (given.impl()->numel > 0) detail::TensorDataReader{given.impl()->data()}.read(data);
-  return with_requires_grad(as_dtype(given, dtype), options);
+  return with_requires_grad(carried_to(device, as_dtype(given, dtype)), options);
 }
 
 // ---- from_blob
@@ -127,7 +127,8 @@ size_t checked_extent(IntArrayRef sizes, IntArrayRef strides, size_t element, co
 }
 
 Tensor over_storage(intrusive_ptr<StorageImpl> storage, IntArrayRef sizes, IntArrayRef strides, ScalarType dtype) {
-  auto impl = intrusive_ptr<TensorImpl>::adopt(new TensorImpl(std::move(storage), dtype, Device(kCPU)));
+  const Device device = storage->device();
+  auto impl = intrusive_ptr<TensorImpl>::adopt(new TensorImpl(std::move(storage), dtype, device));
   impl->set_geometry(sizes, strides, 0);
   return Tensor(std::move(impl));
 }
@@ -137,12 +138,12 @@ Tensor blob(void* data, IntArrayRef sizes, std::optional<IntArrayRef> strides,
   Guard guard(deleter, data);
   ScalarType dtype = options.dtype();
   FACULA_CHECK(dtype != ScalarType::Undefined, DTypeError, "from_blob: the dtype is undefined");
-  FACULA_CHECK(options.device().is_cpu(), DeviceError, "from_blob: memory can only be taken over on cpu, got device ",
-               options.device().str());
+  FACULA_CHECK(!options.device().is_meta(), DeviceError, "from_blob: a tensor on meta has no memory; use empty()");
+  const Device device = plain_device(options.device(), "from_blob");
   checked_numel(sizes, elementSize(dtype), "from_blob");
   DimVector steps = strides ? DimVector(*strides) : contiguous_strides(sizes);
   size_t nbytes = checked_extent(sizes, steps, elementSize(dtype), data, "from_blob");
-  auto storage = StorageImpl::wrap(data, nbytes, Device(kCPU), deleter);
+  auto storage = StorageImpl::wrap(data, nbytes, device, deleter);
   guard.dismiss();
   return with_requires_grad(over_storage(std::move(storage), sizes, steps, dtype), options);
 }
@@ -209,11 +210,15 @@ void delete_exported(Managed* self) {
   delete static_cast<Exported<Managed>*>(self->manager_ctx);
 }
 
+// What DLPack calls GPUs of this machine's vendor.
+DLDeviceType dlpack_gpu(const char* op) {
+  return gpu::need_driver(op).vendor() == gpu::Vendor::Hip ? kDLROCM : kDLCUDA;
+}
+
 template <class Managed>
 Managed* export_tensor(const Tensor& tensor, const char* op) {
   const TensorImpl& i = impl_of(tensor, op);
-  FACULA_CHECK(i.device.is_cpu(), DeviceError, op, ": only tensors on cpu have memory to share, this one is on ",
-               i.device.str());
+  FACULA_CHECK(!i.device.is_meta(), DeviceError, op, ": a tensor on meta has no memory to share");
   auto exported = std::make_unique<Exported<Managed>>();
   exported->tensor = tensor;
   exported->sizes = i.sizes;
@@ -226,7 +231,7 @@ Managed* export_tensor(const Tensor& tensor, const char* op) {
   m.manager_ctx = exported.get();
   m.deleter = &delete_exported<Managed>;
   m.dl_tensor.data = i.numel == 0 ? nullptr : i.data();
-  m.dl_tensor.device = {kDLCPU, 0};
+  m.dl_tensor.device = i.device.is_cpu() ? DLDevice{kDLCPU, 0} : DLDevice{dlpack_gpu(op), i.device.index()};
   m.dl_tensor.ndim = static_cast<int32_t>(i.dim());
   m.dl_tensor.dtype = dlpack_dtype(i.dtype);
   m.dl_tensor.shape = exported->sizes.data();
@@ -237,9 +242,15 @@ Managed* export_tensor(const Tensor& tensor, const char* op) {
 template <class Managed>
 Tensor import_tensor(Managed* managed, const char* op) {
   const DLTensor& t = managed->dl_tensor;
-  FACULA_CHECK(t.device.device_type == kDLCPU, DeviceError, op, ": DLPack device type ",
-               static_cast<int>(t.device.device_type), " is not supported; this build reads memory of the cpu (type ",
-               static_cast<int>(kDLCPU), ")");
+  const bool on_gpu = t.device.device_type == kDLCUDA || t.device.device_type == kDLROCM;
+  FACULA_CHECK(t.device.device_type == kDLCPU || t.device.device_type == kDLCUDAHost || on_gpu, DeviceError, op,
+               ": DLPack device type ", static_cast<int>(t.device.device_type),
+               " is not supported; memory of the cpu (type ", static_cast<int>(kDLCPU), ") and of GPUs (types ",
+               static_cast<int>(kDLCUDA), " and ", static_cast<int>(kDLROCM), ") is");
+  const Device device =
+      on_gpu ? plain_device(Device(kCUDA, static_cast<DeviceIndex>(t.device.device_id)), op) : Device(kCPU);
+  FACULA_CHECK(!on_gpu || t.device.device_type == dlpack_gpu(op), DeviceError, op, ": DLPack device type ",
+               static_cast<int>(t.device.device_type), " is not that of this machine's GPUs");
   FACULA_CHECK(t.ndim >= 0 && t.ndim <= kMaxDims, ShapeError, op, ": a tensor of ", t.ndim,
                " dimensions is not supported; it may have 0 to ", kMaxDims);
   FACULA_CHECK(t.ndim == 0 || t.shape, ValueError, op, ": the shape pointer is null");
@@ -252,7 +263,7 @@ Tensor import_tensor(Managed* managed, const char* op) {
     if (sizes[d] < 2 && strides[d] < 0) strides[d] = 1;
   size_t nbytes = checked_extent(sizes, strides, elementSize(dtype), t.data, op);
   char* data = t.data ? static_cast<char*>(t.data) + t.byte_offset : nullptr;
-  auto storage = StorageImpl::wrap(data, nbytes, Device(kCPU), [managed](void*) {
+  auto storage = StorageImpl::wrap(data, nbytes, device, [managed](void*) {
     if (managed->deleter) managed->deleter(managed);
   });
   return over_storage(std::move(storage), sizes, strides, dtype);

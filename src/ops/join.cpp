@@ -195,7 +195,7 @@ Tensor joined(TensorList tensors, int64_t dim) {
     }
     // Dims of size 1 have strides that say nothing of their order, but they count for nothing either.
   }
-  bool direct = true;
+  bool direct = device.is_cpu();
   if (!plain)
     for (const Tensor& t : tensors)
       direct &= is_skipped(*t.impl()) || (t.impl()->dtype == dtype && t.is_contiguous(format));
@@ -243,7 +243,7 @@ Tensor stack(TensorList tensors, int64_t dim) {
   Tensor out = new_tensor(sizes, dtype, first->device, "stack");
   const TensorImpl* o = out.impl();
   if (o->numel == 0 || o->device.is_meta()) return out;
-  if (plain) {
+  if (plain && o->device.is_cpu()) {
     Pieces pieces(tensors.size());
     int64_t rows = count_between(sizes, 0, d),
             bytes = count_between(sizes, d + 1, sizes.size()) * static_cast<int64_t>(elementSize(dtype));

@@ -1,9 +1,10 @@
 // Matrix products: argument checks, batching and broadcasting around one kernel, and the composites over it. `einsum` has
 // a file of its own.
-#include "cpu/executor.h"
 #include "cpu/gemv.h"
 #include "cpu/matmul.h"
+#include "gpu/matmul.h"
 #include "ops/common.h"
+#include "ops/executable.h"
 #include "ops/pointwise.h"
 
 #include <numeric>
@@ -28,8 +29,14 @@ MatrixArg matrix_arg(const Tensor& t) {
   return m;
 }
 
+void run_product(const MatmulArgs& args, const Tensor& a, const Tensor& b, const Tensor& c, const char* op) {
+  if (!c.is_cuda()) return call_kernel<void(const MatmulArgs&)>(OpId::mm, device_type(c), args);
+  StorageImpl* storages[] = {a.impl()->storage.get(), b.impl()->storage.get(), c.impl()->storage.get()};
+  gpu::matmul(args, {op, c.impl()->device.index(), storages});
+}
+
 // C = alpha A B + beta C into a row-major result, for matrices or batches of three dims.
-void product_into(const Tensor& c, const Tensor& a, const Tensor& b, double alpha, double beta) {
+MatmulArgs product_args(const Tensor& c, const Tensor& a, const Tensor& b, double alpha, double beta) {
   MatmulArgs args;
   args.dtype = a.scalar_type();
   size_t rank = sizes_of(a).size();
@@ -42,7 +49,17 @@ void product_into(const Tensor& c, const Tensor& a, const Tensor& b, double alph
   args.c = matrix_arg(c);
   args.alpha = alpha;
   args.beta = beta;
-  call_kernel<void(const MatmulArgs&)>(OpId::mm, device_type(c), args);
+  return args;
+}
+
+void product_into(const Tensor& c, const Tensor& a, const Tensor& b, double alpha, double beta, const char* op) {
+  run_product(product_args(c, a, b, alpha, beta), a, b, c, op);
+}
+
+// Whether a tensor is one row of n elements that lie side by side.
+bool is_row(const Tensor& t, int64_t n) {
+  const TensorImpl* i = t.impl();
+  return i->dim() >= 1 && i->numel == n && i->sizes.back() == n && i->contiguous;
 }
 
 // Whether alpha and beta can be handed to the kernel, which takes doubles.
@@ -81,13 +98,21 @@ Tensor add_product(const Tensor& self, const Tensor& a, const Tensor& b, const S
   bool empty_sum = a.size(-1) == 0;
   if (!kernel_scalars(alpha, beta) || empty_sum) {
     Tensor product = new_tensor(sizes, t, device, op);
-    product_into(product, a, b, 1, 0);
+    product_into(product, a, b, 1, 0, op);
     product = product.mul(alpha);
     return beta.is_zero() ? product : product.add(self.mul(beta));
   }
   Tensor result = new_tensor(sizes, t, device, op);
+  // A row that is added to all others needs no copy: the product adds it as it writes.
+  if (device.is_cuda() && sizes.size() == 2 && beta.toDouble() == 1 && is_row(self, sizes.back())) {
+    StorageImpl* storages[] = {self.impl()->storage.get(), a.impl()->storage.get(), b.impl()->storage.get(),
+                               result.impl()->storage.get()};
+    gpu::matmul_bias(product_args(result, a, b, alpha.toDouble(), 0), self.impl()->data(),
+                     {op, device.index(), storages});
+    return result;
+  }
   if (!beta.is_zero()) copy_values(result, self.expand(sizes));
-  product_into(result, a, b, alpha.toDouble(), beta.toDouble());
+  product_into(result, a, b, alpha.toDouble(), beta.toDouble(), op);
   return result;
 }
 
@@ -124,7 +149,9 @@ Tensor dot_rows(const Tensor& a, const Tensor& b, IntArrayRef kept, const char* 
   c_strides.push_back(0);
   ArrayArg loads[] = {{a.impl()->data(), a_strides.data()}, {b.impl()->data(), b_strides.data()}};
   ArrayArg stores[] = {{result.impl()->data(), c_strides.data()}};
-  CpuProgram(std::move(p)).run_reduction(sizes, uint64_t{1} << (sizes.size() - 1), loads, {}, stores);
+  StorageImpl* storages[] = {a.impl()->storage.get(), b.impl()->storage.get(), result.impl()->storage.get()};
+  kept_program(p).run_reduction(sizes, uint64_t{1} << (sizes.size() - 1), loads, {}, stores,
+                                {a.impl()->device, op, storages});
   return result;
 }
 
@@ -138,7 +165,7 @@ Tensor mm(const Tensor& self, const Tensor& mat2) {
   check_shapes(self, mat2, "mm");
   ScalarType t = same_dtype(self, mat2, "mm");
   Tensor result = new_tensor({self.size(0), mat2.size(1)}, t, common_device({&self, &mat2}, "mm"), "mm");
-  if (!result.is_meta()) product_into(result, self, mat2, 1, 0);
+  if (!result.is_meta()) product_into(result, self, mat2, 1, 0, "mm");
   return result;
 }
 
@@ -152,7 +179,7 @@ Tensor bmm(const Tensor& self, const Tensor& mat2) {
   ScalarType t = same_dtype(self, mat2, "bmm");
   Tensor result =
       new_tensor({self.size(0), self.size(1), mat2.size(2)}, t, common_device({&self, &mat2}, "bmm"), "bmm");
-  if (!result.is_meta()) product_into(result, self, mat2, 1, 0);
+  if (!result.is_meta()) product_into(result, self, mat2, 1, 0, "bmm");
   return result;
 }
 
@@ -184,6 +211,12 @@ Tensor mv(const Tensor& self, const Tensor& vec) {
   ScalarType t = self.scalar_type();
   int64_t m = self.size(0), k = self.size(1);
   bool runs = self.stride(0) == 1 || self.stride(1) == 1;
+  if (device.is_cuda() && m > 0 && k > 0) {
+    Tensor result = new_tensor({m, 1}, t, device, "mv");
+    product_into(result, self, view_of(vec, {k, 1}, {vec.stride(0), 1}, vec.storage_offset()), 1, 0, "mv");
+    result.impl()->set_contiguous({m});
+    return result;
+  }
   if ((t == kFloat || t == kDouble) && runs && m > 0 && k > 0 && has_kernel(OpId::mv, device.type())) {
     Tensor result = new_tensor({m}, t, device, "mv"), x = as_contiguous(vec);
     GemvArgs args{
@@ -281,7 +314,7 @@ Tensor matmul(const Tensor& self, const Tensor& other) {
   args.a.batch_offsets = a_offsets.data();
   args.b.batch_offsets = b_offsets.data();
   args.c.batch_stride = args.m * args.n;
-  call_kernel<void(const MatmulArgs&)>(OpId::mm, device_type(result), args);
+  run_product(args, self, other, result, "matmul");
   return result;
 }
 
@@ -416,6 +449,11 @@ Tensor _int_mm(const Tensor& self, const Tensor& mat2) {
   args.a = matrix_arg(a);
   args.b = matrix_arg(b);
   args.c = matrix_arg(result);
+  if (result.is_cuda()) {
+    StorageImpl* storages[] = {a.impl()->storage.get(), b.impl()->storage.get(), result.impl()->storage.get()};
+    gpu::matmul_int8(args, {"_int_mm", result.impl()->device.index(), storages});
+    return result;
+  }
   call_kernel<void(const MatmulArgs&)>(OpId::_int_mm, device_type(result), args);
   return result;
 }

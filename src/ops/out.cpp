@@ -2,9 +2,15 @@
 
 #include "core/shape.h"
 #include "core/tensor_impl.h"
+#include "gpu/runtime.h"
 #include "ops/common.h"
+#include "ops/shape_checks.h"
 
 namespace facula {
+
+Device plain_device(Device device, const char* op) {
+  return device.is_cuda() ? gpu::resolve(device, op) : Device(device.type());
+}
 
 Tensor new_tensor(IntArrayRef sizes, ScalarType dtype, Device device, const char* op) {
   FACULA_CHECK(dtype != ScalarType::Undefined, DTypeError, op, ": the dtype is undefined");

@@ -40,7 +40,8 @@ struct Padding {
 };
 
 // Copies what remains of the input to its place. False when nothing remains.
-bool copy_middle(const TensorImpl& o, const TensorImpl& i, const Padding& p) {
+bool copy_middle(const Tensor& out, const Tensor& self, const Padding& p) {
+  const TensorImpl &o = *out.impl(), &i = *self.impl();
   DimVector sizes(i.sizes.size());
   int64_t from = 0, to = 0;
   for (size_t d = 0; d < sizes.size(); ++d) {
@@ -49,9 +50,7 @@ bool copy_middle(const TensorImpl& o, const TensorImpl& i, const Padding& p) {
     from += std::max<int64_t>(-p.before[d], 0) * i.strides[d];
     to += std::max<int64_t>(p.before[d], 0) * o.strides[d];
   }
-  auto element = static_cast<int64_t>(elementSize(i.dtype));
-  copy_strided(o.data() + to * element, o.strides.data(), i.data() + from * element, i.strides.data(), sizes.data(),
-               static_cast<int>(i.dim()), usize(element));
+  copy_part(out, to, o.strides, self, from, i.strides, sizes);
   return true;
 }
 
@@ -62,19 +61,16 @@ struct Box {
 
 // Fills the `count` slices of a box along `d` that start at `at` of the output from others of the output: slice k from
 // `source` + k * `step`.
-void copy_slices(const TensorImpl& o, const Box& box, size_t d, int64_t at, int64_t count, int64_t source,
-                 int64_t step) {
+void copy_slices(const Tensor& out, const Box& box, size_t d, int64_t at, int64_t count, int64_t source, int64_t step) {
   if (count <= 0) return;
+  const TensorImpl& o = *out.impl();
   DimVector sizes(box.sizes), strides(o.strides);
   int64_t base = 0;
   for (size_t k = 0; k < sizes.size(); ++k)
     if (k != d) base += box.start[k] * o.strides[k];
   sizes[d] = count;
   strides[d] = o.strides[d] * step;
-  auto element = static_cast<int64_t>(elementSize(o.dtype));
-  copy_strided(o.data() + (base + at * o.strides[d]) * element, o.strides.data(),
-               o.data() + (base + source * o.strides[d]) * element, strides.data(), sizes.data(),
-               static_cast<int>(o.dim()), usize(element));
+  copy_part(out, base + at * o.strides[d], o.strides, out, base + source * o.strides[d], strides, sizes);
 }
 
 void fill_slices(const Tensor& out, const Box& box, size_t d, int64_t at, int64_t count, const Scalar& value) {
@@ -120,7 +116,7 @@ Tensor constant_padded(const Tensor& self, IntArrayRef pad, const Scalar& value,
   check_fits(value, i.dtype, op);
   Tensor out = padded_result(self, p, op);
   if (i.device.is_meta() || out.impl()->numel == 0) return out;
-  if (!copy_middle(*out.impl(), i, p)) {
+  if (!copy_middle(out, self, p)) {
     fill_values(out, value);
     return out;
   }
@@ -160,22 +156,22 @@ Tensor mirrored(const Tensor& self, IntArrayRef pad, Mode mode, const char* name
   Tensor out = padded_result(self, p, "pad");
   const TensorImpl& o = *out.impl();
   if (o.device.is_meta() || o.numel == 0) return out;
-  copy_middle(o, i, p);
+  copy_middle(out, self, p);
   each_border(i, p, [&](const Box& box, size_t d) {
     int64_t before = std::max<int64_t>(p.before[d], 0), after = p.after[d], kept = p.kept(i, d), first = before,
             end = before + kept;
     switch (mode) {
       case Mode::Replicate:
-        copy_slices(o, box, d, 0, before, first, 0);
-        copy_slices(o, box, d, end, after, end - 1, 0);
+        copy_slices(out, box, d, 0, before, first, 0);
+        copy_slices(out, box, d, end, after, end - 1, 0);
         break;
       case Mode::Reflect:
-        copy_slices(o, box, d, 0, before, first + before, -1);
-        copy_slices(o, box, d, end, after, end - 2, -1);
+        copy_slices(out, box, d, 0, before, first + before, -1);
+        copy_slices(out, box, d, end, after, end - 2, -1);
         break;
       case Mode::Circular:
-        copy_slices(o, box, d, 0, before, end - before, 1);
-        copy_slices(o, box, d, end, after, first, 1);
+        copy_slices(out, box, d, 0, before, end - before, 1);
+        copy_slices(out, box, d, end, after, first, 1);
         break;
     }
   });

@@ -4,9 +4,10 @@
 #include "core/shape.h"
 #include "core/tensor_impl.h"
 #include "cpu/convert.h"
-#include "cpu/executor.h"
 #include "ops/common.h"
+#include "ops/executable.h"
 #include "ops/program_cache.h"
+#include "ops/transfer.h"
 
 #include <facula/core/error.h>
 
@@ -90,7 +91,7 @@ struct ProgramKey {
   }
 };
 
-CpuProgram make_program(const ProgramKey& key) {
+Executable make_program(const ProgramKey& key) {
   Program p;
   CType type = compute_type(key.common);
   Value v[3];
@@ -103,10 +104,10 @@ CpuProgram make_program(const ProgramKey& key) {
             : arity == 2 ? p.apply(key.op, v[0], v[1])
                          : p.apply(key.op, v[0], v[1], v[2]);
   p.store(r, key.result);
-  return CpuProgram(std::move(p));
+  return Executable(std::move(p));
 }
 
-const CpuProgram& program_of(const ProgramKey& key) {
+const Executable& program_of(const ProgramKey& key) {
   return cached_program<8>(key.packed(), [&] { return make_program(key); });
 }
 
@@ -145,16 +146,35 @@ bool has_zero(const Tensor& t) {
 }
 
 void check_divisor(const Operand& divisor, ScalarType common, const char* name) {
+  // On a GPU the kernel reports a zero, and the next call that waits for it throws: looking here would wait every time.
+  if (divisor.is_tensor() && divisor.tensor().is_cuda()) return;
   bool zero = divisor.is_tensor() ? has_zero(as_dtype(divisor.tensor(), common)) : divisor.scalar().is_zero();
   FACULA_CHECK(
       !zero, ValueError, name,
       ": ZeroDivisionError: integer division by zero. Mask the zeros of the divisor first, or divide as floats");
 }
 
+// Zero-dim tensors of the cpu may join those of a GPU: their numbers are carried over.
+struct CarriedLoads {
+  std::vector<Tensor> tensors;
+  std::vector<const Tensor*> pointers;
+  CarriedLoads(std::span<const Tensor* const> loads, Device device) {
+    tensors.reserve(loads.size());
+    for (const Tensor* t : loads) {
+      tensors.push_back(carried_to(device, *t));
+      pointers.push_back(&tensors.back());
+    }
+  }
+};
+
 // Runs on arrays whose geometry is settled. Loads and the target have the sizes or broadcast to them.
-void execute(const CpuProgram& program, std::span<const Tensor* const> loads, const ParamValue* params,
-             size_t param_count, std::span<const Tensor> targets, IntArrayRef sizes) {
+void execute(const Executable& program, std::span<const Tensor* const> loads, const ParamValue* params,
+             size_t param_count, std::span<const Tensor> targets, IntArrayRef sizes, const char* op) {
   const TensorImpl* first = targets[0].impl();
+  if (first->device.is_cuda())
+    for (const Tensor* t : loads)
+      if (t->impl()->device != first->device) [[unlikely]]
+        return execute(program, CarriedLoads(loads, first->device).pointers, params, param_count, targets, sizes, op);
   bool flat = true;
   for (const Tensor& t : targets) flat &= t.impl()->contiguous;
   for (const Tensor* t : loads)
@@ -162,12 +182,20 @@ void execute(const CpuProgram& program, std::span<const Tensor* const> loads, co
   constexpr size_t kMaxArrays = 32;
   FACULA_CHECK(loads.size() + targets.size() <= kMaxArrays, NotSupportedError, "a program may use at most ", kMaxArrays,
                " arrays");
+  StorageImpl* storages[kMaxArrays];
+  RunPlace place{first->device, op};
+  if (!first->device.is_cpu()) {
+    size_t count = 0;
+    for (const Tensor* t : loads) storages[count++] = t->impl()->storage.get();
+    for (const Tensor& t : targets) storages[count++] = t.impl()->storage.get();
+    place.storages = {storages, count};
+  }
   if (flat) {
     const void* in[kMaxArrays];
     void* out[kMaxArrays];
     for (size_t k = 0; k < loads.size(); ++k) in[k] = loads[k]->impl()->data();
     for (size_t k = 0; k < targets.size(); ++k) out[k] = targets[k].impl()->data();
-    return program.run_contiguous(first->numel, in, params, out);
+    return program.run_contiguous(first->numel, in, params, out, place);
   }
   DimVector strides[kMaxArrays];
   ArrayArg in[kMaxArrays], out[kMaxArrays];
@@ -177,7 +205,7 @@ void execute(const CpuProgram& program, std::span<const Tensor* const> loads, co
     in[k] = {t->data(), strides[k].data()};
   }
   for (size_t k = 0; k < targets.size(); ++k) out[k] = {targets[k].impl()->data(), targets[k].impl()->strides.data()};
-  program.run(sizes, {in, loads.size()}, {params, param_count}, {out, targets.size()});
+  program.run(sizes, {in, loads.size()}, {params, param_count}, {out, targets.size()}, place);
 }
 
 }  // namespace
@@ -187,7 +215,7 @@ Tensor pointwise(ScalarOp op, std::initializer_list<Operand> operands, const Out
   if (!name) name = op_info.name;
   FACULA_INTERNAL_CHECK(operands.size() == op_info.arity);
 
-  const Tensor* tensors[kMaxOperands];
+  const Tensor *tensors[kMaxOperands], *loads[kMaxOperands];
   ParamValue params[kMaxOperands];
   size_t tensor_count = 0, param_count = 0;
   for (const Operand& o : operands) {
@@ -239,9 +267,14 @@ Tensor pointwise(ScalarOp op, std::initializer_list<Operand> operands, const Out
   for (size_t k = 0; k < operands.size(); ++k) {
     const Operand& o = operands.begin()[k];
     CType wanted = op == ScalarOp::where && k == 0 ? CType::B8 : type;
-    if (o.is_tensor()) key.operands[k] = o.tensor().impl()->dtype;
-    else params[param_count++] = param_value(o.scalar(), wanted);
+    if (!o.is_tensor()) params[param_count++] = param_value(o.scalar(), wanted);
+    else if (o.tensor().impl()->device == device) key.operands[k] = o.tensor().impl()->dtype;
+    else params[param_count++] = param_value(device.is_meta() ? Scalar(0) : o.tensor().item(), wanted);
   }
+  // What is a zero-dim tensor of the cpu next to those of another device is a number to the program.
+  size_t load_count = 0;
+  for (size_t k = 0; k < tensor_count; ++k)
+    if (tensors[k]->impl()->device == device) loads[load_count++] = tensors[k];
 
   if (out.resizes_an_input(sizes, {tensors, tensor_count})) {
     Tensor fresh = pointwise(op, operands, Out::fresh(), name);
@@ -250,7 +283,7 @@ Tensor pointwise(ScalarOp op, std::initializer_list<Operand> operands, const Out
   Tensor target = out.prepare(sizes, result, device, name, strides ? &*strides : nullptr);
   for (size_t k = 0; k < tensor_count; ++k) out.check_input(target, *tensors[k], name);
   if (!out.is_fresh()) key.result = target.impl()->dtype;
-  if (!device.is_meta()) execute(program_of(key), {tensors, tensor_count}, params, param_count, {&target, 1}, sizes);
+  if (!device.is_meta()) execute(program_of(key), {loads, load_count}, params, param_count, {&target, 1}, sizes, name);
   out.written(target);
   return target;
 }
@@ -273,18 +306,6 @@ void check_loads(const Program& program, std::span<const Tensor> loads, const ch
                  toString(program.loads()[k]), ", the tensor is ", toString(loads[k].scalar_type()));
 }
 
-// Programs of compound ops and of fused code, kept by what they are.
-const CpuProgram& kept_program(const Program& program) {
-  static std::mutex mutex;
-  static auto* programs = new std::unordered_multimap<size_t, std::unique_ptr<CpuProgram>>;
-  size_t hash = program.hash();
-  std::lock_guard lock(mutex);
-  auto [begin, end] = programs->equal_range(hash);
-  for (auto it = begin; it != end; ++it)
-    if (it->second->program() == program) return *it->second;
-  return *programs->emplace(hash, std::make_unique<CpuProgram>(program))->second;
-}
-
 }  // namespace
 
 void run_program_into(const Program& program, std::span<const Tensor> loads, std::span<const Scalar> params,
@@ -296,7 +317,7 @@ void run_program_into(const Program& program, std::span<const Tensor> loads, std
   if (stores[0].is_meta()) return;
   std::vector<const Tensor*> pointers;
   for (const Tensor& t : loads) pointers.push_back(&t);
-  execute(kept_program(program), pointers, values.data(), values.size(), stores, sizes_of(stores[0]));
+  execute(kept_program(program), pointers, values.data(), values.size(), stores, sizes_of(stores[0]), op);
 }
 
 Tensor run_program(const Program& program, std::initializer_list<Tensor> loads, std::span<const Scalar> params,
@@ -320,11 +341,11 @@ Tensor run_program(const Program& program, std::initializer_list<Tensor> loads, 
   if (!device.is_meta()) {
     std::vector<ParamValue> values = param_values(program, params, op);
     if (target.scalar_type() == program.stores()[0].dtype) {
-      execute(kept_program(program), pointers, values.data(), values.size(), {&target, 1}, sizes);
+      execute(kept_program(program), pointers, values.data(), values.size(), {&target, 1}, sizes, op);
     } else {
       // The user's out has another dtype: the same program with that store.
       Tensor plain = new_tensor(sizes, program.stores()[0].dtype, device, op);
-      execute(kept_program(program), pointers, values.data(), values.size(), {&plain, 1}, sizes);
+      execute(kept_program(program), pointers, values.data(), values.size(), {&plain, 1}, sizes, op);
       copy_values(target, plain);
     }
   }

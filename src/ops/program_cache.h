@@ -2,7 +2,7 @@
 // they hold, in pointwise.cpp.
 #pragma once
 
-#include "cpu/executor.h"
+#include "ops/executable.h"
 
 #include <cstdint>
 #include <memory>
@@ -15,10 +15,10 @@ namespace facula {
 // its own, since every lambda has a type of its own. 2^kRecentBits programs are found again without a lock. UINT64_MAX is no
 // key.
 template <int kRecentBits, class Make>
-const CpuProgram& cached_program(uint64_t key, const Make& make) {
+const Executable& cached_program(uint64_t key, const Make& make) {
   struct Entry {
     uint64_t key = UINT64_MAX;
-    const CpuProgram* program = nullptr;
+    const Executable* program = nullptr;
   };
   // On the heap: what is thread-local in the library must be small, or a program that is running cannot load it.
   thread_local const std::unique_ptr<Entry[]> recent(new Entry[size_t{1} << kRecentBits]);
@@ -27,10 +27,10 @@ const CpuProgram& cached_program(uint64_t key, const Make& make) {
     return *entry.program;
   static std::mutex mutex;
   // Never destroyed: other threads may still run when static objects go.
-  static auto* programs = new std::unordered_map<uint64_t, std::unique_ptr<CpuProgram>>;
+  static auto* programs = new std::unordered_map<uint64_t, std::unique_ptr<Executable>>;
   std::lock_guard lock(mutex);
   auto& slot = (*programs)[key];
-  if (!slot) slot = std::make_unique<CpuProgram>(make());
+  if (!slot) slot = std::make_unique<Executable>(make());
   entry = {key, slot.get()};
   return *slot;
 }

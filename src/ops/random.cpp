@@ -2,8 +2,12 @@
 #include "core/generator_impl.h"
 #include "cpu/convert.h"
 #include "cpu/random.h"
+#include "gpu/graph.h"
+#include "gpu/random.h"
 #include "ops/common.h"
 #include "ops/pointwise.h"
+#include "ops/shape_checks.h"
+#include "ops/transfer.h"
 #include "program/random_bits.h"
 
 #include <cmath>
@@ -20,12 +24,21 @@ void draw_into(const Tensor& self, RandomFill fill, const MaybeGenerator& genera
   check_no_internal_overlap(self, op);
   if (self.is_meta() || self.numel() == 0) return;
   ScalarType dtype = self.scalar_type();
-  auto place = generator_or_default(generator).reserve(random_blocks(fill, dtype, self.numel()));
-  fill.seed = place.seed;
-  fill.offset = place.offset;
+  const Device device = self.impl()->device;
+  GeneratorImpl& source = generator_or_default(generator, device, op);
+  const uint64_t blocks = random_blocks(fill, dtype, self.numel());
   Tensor target = self.is_contiguous() ? self : new_tensor(self.sizes(), dtype, self.device(), op);
-  call_kernel<void(const RandomFill&, ScalarType, void*, int64_t)>(OpId::uniform_, device_type(self), fill, dtype,
-                                                                   target.impl()->data(), self.numel());
+  if (device.is_cuda()) {
+    StorageImpl* storages[] = {target.impl()->storage.get()};
+    const gpu::RandomPlace place = gpu::random_place(source, blocks, device.index(), op);
+    gpu::random_fill(fill, dtype, target.impl()->data(), self.numel(), {op, device.index(), storages}, place);
+  } else {
+    const auto place = source.reserve(blocks);
+    fill.seed = place.seed;
+    fill.offset = place.offset;
+    call_kernel<void(const RandomFill&, ScalarType, void*, int64_t)>(OpId::uniform_, device.type(), fill, dtype,
+                                                                     target.impl()->data(), self.numel());
+  }
   if (!self.is_contiguous()) copy_values(self, target);
 }
 
@@ -185,10 +198,11 @@ Tensor randperm(int64_t n, MaybeGenerator generator, const TensorOptions& option
   ScalarType t = options.has_dtype() ? options.dtype() : kLong;
   FACULA_CHECK(!isComplexType(t) && t != kBool, DTypeError, "randperm: not implemented for '", toString(t), "'");
   if (n > 1) check_range(t, 0, n, "randperm");
-  Tensor order = new_tensor({n}, kLong, options.device(), "randperm");
+  const Device device = plain_device(options.device(), "randperm");
+  Tensor order = new_tensor({n}, kLong, device.is_meta() ? device : Device(kCPU), "randperm");
   if (order.is_meta()) return as_dtype(order, t);
   // Fisher and Yates, from the end; step i uses word i of the stream.
-  auto place = generator_or_default(generator).reserve((static_cast<uint64_t>(n) + 1) / 2);
+  auto place = generator_or_default(generator, device, "randperm").reserve((static_cast<uint64_t>(n) + 1) / 2);
   auto* p = reinterpret_cast<int64_t*>(order.impl()->data());
   for (int64_t i = 0; i < n; ++i) p[i] = i;
   for (int64_t i = 0; i + 1 < n; ++i) {
@@ -198,7 +212,7 @@ Tensor randperm(int64_t n, MaybeGenerator generator, const TensorOptions& option
     int64_t last = n - 1 - i;
     std::swap(p[last], p[random_bits::below(word, static_cast<uint64_t>(last) + 1)]);
   }
-  return as_dtype(order, t);
+  return carried_to(device, as_dtype(order, t));
 }
 Tensor randperm(int64_t n, const TensorOptions& options) { return meaning::randperm(n, std::nullopt, options); }
 

@@ -6,6 +6,8 @@
 #include "cpu/copy.h"
 #include "cpu/copy_kernels.h"
 #include "cpu/parallel.h"
+#include "ops/pointwise.h"
+#include "ops/transfer.h"
 
 #include <algorithm>
 #include <cstring>
@@ -32,7 +34,6 @@ Tensor rolled(const Tensor& self, IntArrayRef dims, IntArrayRef shifts) {
   Tensor out = fresh_like(i, "roll");
   const TensorImpl& o = *out.impl();
   if (o.device.is_meta() || o.numel == 0) return out;
-  int64_t element = element_bytes(i);
   for (uint64_t part = 0; part < (uint64_t{1} << dims.size()); ++part) {
     DimVector sizes(i.sizes);
     int64_t from = 0, to = 0;
@@ -47,8 +48,7 @@ Tensor rolled(const Tensor& self, IntArrayRef dims, IntArrayRef shifts) {
         to += shifts[k] * o.strides[d];
       }
     }
-    copy_strided(o.data() + to * element, o.strides.data(), i.data() + from * element, i.strides.data(), sizes.data(),
-                 static_cast<int>(i.dim()), usize(element));
+    copy_part(out, to, o.strides, self, from, i.strides, sizes);
   }
   return out;
 }
@@ -127,6 +127,13 @@ Tensor triangle(const Tensor& self, int64_t diagonal, bool upper, const char* op
                to_text(given.sizes));
   Tensor out = new_tensor(given.sizes, given.dtype, given.device, op);
   if (given.device.is_meta() || given.numel == 0) return out;
+  if (given.device.is_cuda()) {
+    const TensorOptions where(given.device);
+    const Tensor row = facula::arange(given.sizes[given.sizes.size() - 2], where.dtype(kLong)).unsqueeze(1);
+    const Tensor distance = facula::arange(given.sizes.back(), where.dtype(kLong)).sub(row);
+    const Tensor gone = upper ? distance.lt(diagonal) : distance.gt(diagonal);
+    return pointwise(ScalarOp::where, {gone, Scalar(false), self}, Out::fresh(), op);
+  }
   // Rows must lie in one piece; everything else about the strides is free.
   Tensor source = given.strides.back() == 1 || given.sizes.back() == 1 ? self : as_contiguous(self);
   const TensorImpl& i = *source.impl();
@@ -178,8 +185,7 @@ Tensor flip(const Tensor& self, IntArrayRef dims) {
       offset += (i.sizes[usize(d)] - 1) * strides[usize(d)];
       strides[usize(d)] = -strides[usize(d)];
     }
-  copy_strided(o.data(), o.strides.data(), i.data() + offset * element_bytes(i), strides.data(), i.sizes.data(),
-               static_cast<int>(i.dim()), elementSize(i.dtype));
+  copy_part(out, 0, o.strides, self, offset, strides, i.sizes);
   return out;
 }
 
@@ -280,8 +286,7 @@ Tensor repeat(const Tensor& self, IntArrayRef repeats) {
       from.push_back(i.strides[d - extra]);
     }
   }
-  copy_strided(o.data(), to.data(), i.data(), from.data(), both.data(), static_cast<int>(both.size()),
-               elementSize(i.dtype));
+  copy_part(out, 0, to, self, 0, from, both);
   return out;
 }
 
@@ -325,6 +330,7 @@ Tensor repeat_interleave(const Tensor& self, const Tensor& repeats, std::optiona
     sizes[d] = *output_size;
     return new_tensor(sizes, i.dtype, i.device, "repeat_interleave");
   }
+  check_on_cpu(input, "repeat_interleave");
   std::vector<int64_t> starts = run_starts(repeats, count, output_size);
   sizes[d] = starts.back();
   Tensor out = new_tensor(sizes, i.dtype, i.device, "repeat_interleave");
@@ -350,6 +356,15 @@ Tensor repeat_interleave(const Tensor& self, int64_t repeats, std::optional<int6
                "repeat_interleave: Invalid output_size, expected ", sizes[d], " but got ", output_size.value_or(0));
   Tensor out = new_tensor(sizes, i.dtype, i.device, "repeat_interleave");
   if (i.device.is_meta() || out.impl()->numel == 0) return out;
+  if (i.device.is_cuda()) {
+    // Each entry along the dim becomes a dim of its own, along which the source stands still.
+    DimVector both(i.sizes), to(out.impl()->strides), from(i.strides);
+    both.insert(d + 1, repeats);
+    to.insert(d, to[d] * repeats);
+    from.insert(d + 1, 0);
+    copy_part(out, 0, to, input, 0, from, both);
+    return out;
+  }
   Tensor source = as_contiguous(input);
   repeat_pieces(out.impl()->data(), source.impl()->data(), count_between(sizes, 0, d), i.sizes[d],
                 count_between(sizes, d + 1, sizes.size()) * element_bytes(i), sizes[d],

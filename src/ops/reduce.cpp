@@ -5,6 +5,7 @@
 #include "ops/reduce_helpers.h"
 
 #include "cpu/convert.h"
+#include "ops/executable.h"
 
 #include <atomic>
 #include <memory>
@@ -63,7 +64,7 @@ std::tuple<Tensor, Tensor> extreme_with_index(Reduce kind, const Tensor& self, i
   const DimVector sizes = reduced_sizes(self, mask, keepdim);
   const TensorImpl* t = self.impl();
   const Tensor targets[] = {new_tensor(sizes, t->dtype, t->device, op), new_tensor(sizes, kLong, t->device, op)};
-  run_reduce(kind, self, t->dtype, mask, keepdim, {}, targets);
+  run_reduce(op, kind, self, t->dtype, mask, keepdim, {}, targets);
   return {targets[0], targets[1]};
 }
 
@@ -172,16 +173,17 @@ Tensor count_nonzero(const Tensor& self, IntArrayRef dim, const Out& out) {
 namespace {
 
 // Whether a program that reduces two broadcast tensors with All says yes.
-bool all_of(const CpuProgram& program, const Tensor& a, const Tensor& b, IntArrayRef sizes,
-            std::span<const ParamValue> params) {
+bool all_of(const Executable& program, const Tensor& a, const Tensor& b, IntArrayRef sizes,
+            std::span<const ParamValue> params, const char* op) {
   const DimVector sa = broadcast_strides(a.impl()->sizes, a.impl()->strides, sizes);
   const DimVector sb = broadcast_strides(b.impl()->sizes, b.impl()->strides, sizes);
   const ArrayArg loads[] = {{a.impl()->data(), sa.data()}, {b.impl()->data(), sb.data()}};
   const DimVector zeros(sizes.size(), 0);
-  bool result = false;
-  const ArrayArg store{&result, zeros.data()};
-  program.run_reduction(sizes, ~uint64_t{0}, loads, params, {&store, 1});
-  return result;
+  const Tensor result = new_tensor({}, kBool, a.impl()->device, op);
+  const ArrayArg store{result.impl()->data(), zeros.data()};
+  StorageImpl* storages[] = {a.impl()->storage.get(), b.impl()->storage.get(), result.impl()->storage.get()};
+  program.run_reduction(sizes, ~uint64_t{0}, loads, params, {&store, 1}, {a.impl()->device, op, storages});
+  return result.item().toBool();
 }
 
 void check_values(const Tensor& self, const Tensor& other, const char* op) {
@@ -190,9 +192,11 @@ void check_values(const Tensor& self, const Tensor& other, const char* op) {
   FACULA_CHECK(
       !((self.impl()->tracking | other.impl()->tracking) & detail::kTracksBatch), NotSupportedError, op,
       ": inside vmap a tensor stands for every entry of a batch, which may differ; compute with ops, e.g. eq()");
-  const Device device = common_device({&self, &other}, op);
-  FACULA_CHECK(device.is_cpu(), NotSupportedError, op, ": tensors on ", device,
-               " have no values to compare; move them to the cpu first");
+  const Device device = self.impl()->device;
+  FACULA_CHECK(device == other.impl()->device, DeviceError, op, ": Expected all tensors to be on the same device, but ",
+               "found at least two devices, ", device, " and ", other.impl()->device,
+               "! Move them to one with .to(device)");
+  FACULA_CHECK(!device.is_meta(), NotSupportedError, op, ": tensors on ", device, " have no values to compare");
   FACULA_CHECK(self.scalar_type() == other.scalar_type(), DTypeError, op,
                ": expected both tensors to have one dtype, got ", toString(self.scalar_type()), " and ",
                toString(other.scalar_type()), ". Convert one with .to(dtype) first");
@@ -205,7 +209,7 @@ namespace {
 // Kinds of comparison: equal, and close with or without tolerance, with or without NaN equal to NaN.
 constexpr int kEqual = 0, kWithTolerance = 1, kNaNIsEqual = 2, kComparisons = 4;
 
-CpuProgram make_comparison(ScalarType dtype, int kind) {
+Executable make_comparison(ScalarType dtype, int kind) {
   Program p;
   const Value a = p.load(dtype), b = p.load(dtype);
   const bool is_float = isFloatingType(dtype) || isComplexType(dtype);
@@ -225,16 +229,16 @@ CpuProgram make_comparison(ScalarType dtype, int kind) {
     close = p.apply(ScalarOp::logical_or, close, near);
   }
   p.store(p.reduce(ReduceOp::All, close), kBool);
-  return CpuProgram(std::move(p));
+  return Executable(std::move(p));
 }
 
-const CpuProgram& comparison(ScalarType dtype, int kind) {
+const Executable& comparison(ScalarType dtype, int kind) {
   // Never destroyed: other threads may still run when static objects go.
-  static std::atomic<const CpuProgram*> programs[kNumScalarTypes][kComparisons];
-  std::atomic<const CpuProgram*>& slot = programs[static_cast<int>(dtype)][kind];
-  const CpuProgram* program = slot.load(std::memory_order_acquire);
+  static std::atomic<const Executable*> programs[kNumScalarTypes][kComparisons];
+  std::atomic<const Executable*>& slot = programs[static_cast<int>(dtype)][kind];
+  const Executable* program = slot.load(std::memory_order_acquire);
   if (program) return *program;
-  auto made = std::make_unique<CpuProgram>(make_comparison(dtype, kind));
+  auto made = std::make_unique<Executable>(make_comparison(dtype, kind));
   if (slot.compare_exchange_strong(program, made.get(), std::memory_order_acq_rel)) return *made.release();
   return *program;
 }
@@ -246,8 +250,8 @@ bool equal(const Tensor& self, const Tensor& other) {
   const TensorImpl *a = self.impl(), *b = other.impl();
   if (!(IntArrayRef(a->sizes) == IntArrayRef(b->sizes))) return false;
   if (a->numel == 0) return true;
-  const CpuProgram& program = comparison(a->dtype, kEqual);
-  if (!a->contiguous || !b->contiguous) return all_of(program, self, other, a->sizes, {});
+  const Executable& program = comparison(a->dtype, kEqual);
+  if (!a->contiguous || !b->contiguous || !a->device.is_cpu()) return all_of(program, self, other, a->sizes, {}, "equal");
   // A difference near the front ends the search early.
   const int64_t one = 1, zero = 0;
   const auto width = static_cast<int64_t>(elementSize(a->dtype));
@@ -256,7 +260,7 @@ bool equal(const Tensor& self, const Tensor& other) {
     const ArrayArg loads[] = {{a->data() + done * width, &one}, {b->data() + done * width, &one}};
     bool same = false;
     const ArrayArg store{&same, &zero};
-    program.run_reduction(n, 1, loads, {}, {&store, 1});
+    program.run_reduction(n, 1, loads, {}, {&store, 1}, {a->device, "equal"});
     if (!same) return false;
   }
   return true;
@@ -269,10 +273,10 @@ bool allclose(const Tensor& self, const Tensor& other, double rtol, double atol,
   const DimVector sizes = broadcast_sizes(self.impl()->sizes, other.impl()->sizes, "allclose");
   const ScalarType dtype = self.impl()->dtype;
   const bool is_float = isFloatingType(dtype) || isComplexType(dtype), tolerant = rtol != 0 || atol != 0;
-  const CpuProgram& program = comparison(dtype, (tolerant ? kWithTolerance : kEqual) | (equal_nan ? kNaNIsEqual : 0));
+  const Executable& program = comparison(dtype, (tolerant ? kWithTolerance : kEqual) | (equal_nan ? kNaNIsEqual : 0));
   const CType real = is_float ? real_of(compute_type(dtype)) : CType::F64;
   const ParamValue params[] = {param_value(rtol, real), param_value(atol, real)};
-  return all_of(program, self, other, sizes, {params, tolerant ? 2u : 0u});
+  return all_of(program, self, other, sizes, {params, tolerant ? 2u : 0u}, "allclose");
 }
 
 }  // namespace facula::meaning

@@ -72,7 +72,7 @@ struct ProgramKey {
 // Sums of integers run in 64 bits.
 CType sum_type(CType type) { return type == CType::I32 || type == CType::B8 ? CType::I64 : type; }
 
-CpuProgram make_program(const ProgramKey& key) {
+Executable make_program(const ProgramKey& key) {
   Program p;
   const CType type = compute_type(key.compute);
   const Value raw = p.load(key.input);
@@ -138,22 +138,22 @@ CpuProgram make_program(const ProgramKey& key) {
     case Reduce::NormInf: finish(p.reduce(ReduceOp::Max, magnitude())); break;
     case Reduce::NormNegInf: finish(p.reduce(ReduceOp::Min, magnitude())); break;
   }
-  return CpuProgram(std::move(p));
+  return Executable(std::move(p));
 }
 
-const CpuProgram& program_of(const ProgramKey& key) {
+const Executable& program_of(const ProgramKey& key) {
   return cached_program<6>(key.packed(), [&] { return make_program(key); });
 }
 
 }  // namespace
 
-void run_reduce(Reduce kind, const Tensor& self, ScalarType compute, uint64_t mask, bool keepdim,
+void run_reduce(const char* op, Reduce kind, const Tensor& self, ScalarType compute, uint64_t mask, bool keepdim,
                 std::span<const ParamValue> params, std::span<const Tensor> targets) {
   const TensorImpl* t = self.impl();
   if (t->device.is_meta()) return;
   const ScalarType second = targets.size() > 1 ? targets[1].impl()->dtype : ScalarType::Undefined;
   const ProgramKey key{kind, t->dtype, compute, targets[0].impl()->dtype, second};
-  const CpuProgram& program = program_of(key);
+  const Executable& program = program_of(key);
   int64_t strides[2][kMaxDims];
   ArrayArg stores[2];
   for (size_t k = 0; k < targets.size(); ++k) {
@@ -167,7 +167,10 @@ void run_reduce(Reduce kind, const Tensor& self, ScalarType compute, uint64_t ma
     stores[k] = {targets[k].impl()->data(), strides[k]};
   }
   const ArrayArg load{t->data(), t->strides.data()};
-  program.run_reduction(t->sizes, mask, {&load, 1}, params, {stores, targets.size()});
+  StorageImpl* storages[3] = {t->storage.get()};
+  for (size_t k = 0; k < targets.size(); ++k) storages[1 + k] = targets[k].impl()->storage.get();
+  program.run_reduction(t->sizes, mask, {&load, 1}, params, {stores, targets.size()},
+                        {t->device, op, {storages, 1 + targets.size()}});
 }
 
 Tensor reduce(Reduce kind, const Tensor& self, ScalarType compute, ScalarType dtype, uint64_t mask, bool keepdim,
@@ -178,7 +181,7 @@ Tensor reduce(Reduce kind, const Tensor& self, ScalarType compute, ScalarType dt
     // An element of the result is written before all of the input is read.
     check_no_overlap(target, self, op);
   }
-  run_reduce(kind, self, compute, mask, keepdim, params, {&target, 1});
+  run_reduce(op, kind, self, compute, mask, keepdim, params, {&target, 1});
   out.written(target);
   return target;
 }

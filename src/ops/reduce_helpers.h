@@ -53,7 +53,7 @@ void check_not_empty(const Tensor& self, uint64_t mask, bool all, const char* op
 
 // Reduces `self` into the targets, which have the reduced sizes. `compute` is the dtype whose compute type the values
 // take first.
-void run_reduce(Reduce kind, const Tensor& self, ScalarType compute, uint64_t mask, bool keepdim,
+void run_reduce(const char* op, Reduce kind, const Tensor& self, ScalarType compute, uint64_t mask, bool keepdim,
                 std::span<const ParamValue> params, std::span<const Tensor> targets);
 // The common case of one result: sizes, `out` and the run. `dtype` is the result's.
 Tensor reduce(Reduce kind, const Tensor& self, ScalarType compute, ScalarType dtype, uint64_t mask, bool keepdim,

@@ -2,6 +2,7 @@
 // reduce.cpp.
 #include "ops/common.h"
 #include "ops/reduce_helpers.h"
+#include "ops/transfer.h"
 
 #include "cpu/convert.h"
 #include "cpu/parallel.h"
@@ -69,6 +70,7 @@ Tensor median(const Tensor& self) {
   const TensorImpl* t = self.impl();
   Tensor result = new_tensor({}, t->dtype, t->device, "median");
   if (t->device.is_meta()) return result;
+  check_on_cpu(self, "median");
   const CType type = compute_type(t->dtype);
   if (t->numel == 0) {
     fill_values(result, isFloatingType(t->dtype) ? Scalar(std::numeric_limits<double>::quiet_NaN()) : Scalar(0));
@@ -93,6 +95,7 @@ std::tuple<Tensor, Tensor> median(const Tensor& self, int64_t dim, bool keepdim)
   Tensor indices = new_tensor(sizes, kLong, t->device, "median");
   const int64_t outputs = values.numel();
   if (t->device.is_meta() || outputs == 0) return {values, indices};
+  check_on_cpu(self, "median");
 
   const size_t along = static_cast<size_t>(wrap_dim(dim, t->dim(), "median"));
   const int64_t n = t->dim() == 0 ? 1 : t->sizes[along], stride = t->dim() == 0 ? 1 : t->strides[along];

@@ -75,7 +75,7 @@ std::tuple<Tensor, Tensor> spread_and_mean(const Tensor& self, OptionalIntArrayR
   const ParamValue d = divisor(self, mask, correction);
   const DimVector sizes = reduced_sizes(self, mask, keepdim);
   const Tensor targets[] = {new_tensor(sizes, t->dtype, t->device, op), new_tensor(sizes, t->dtype, t->device, op)};
-  run_reduce(root ? Reduce::StdMean : Reduce::VarMean, self, t->dtype, mask, keepdim, {&d, 1}, targets);
+  run_reduce(op, root ? Reduce::StdMean : Reduce::VarMean, self, t->dtype, mask, keepdim, {&d, 1}, targets);
   return {targets[0], targets[1]};
 }
 

@@ -2,6 +2,7 @@
 #include "core/function_ref.h"
 #include "ops/common.h"
 #include "ops/pointwise.h"
+#include "ops/transfer.h"
 
 #include <cmath>
 
@@ -50,6 +51,7 @@ void check_sorter(const Tensor& sequence, const Tensor& sorter, const char* op) 
 }
 
 void check_sorter_range(const Tensor& sorter, int64_t n, const char* op) {
+  check_on_cpu(sorter, op);
   const int64_t* at = reinterpret_cast<const int64_t*>(sorter.impl()->data());
   for (int64_t i = 0; i < sorter.impl()->numel; ++i) {
     FACULA_CHECK(at[i] >= 0 && at[i] < n, IndexError, op, ": sorter index out of range: ", at[i], " is not in [0, ", n,

@@ -130,7 +130,7 @@ std::vector<Tensor> tensor_split(const Tensor& self, IntArrayRef indices, int64_
 
 std::vector<Tensor> tensor_split(const Tensor& self, const Tensor& tensor_indices_or_sections, int64_t dim) {
   const TensorImpl& i = impl_of(tensor_indices_or_sections, "tensor_split");
-  FACULA_CHECK(i.device.is_cpu(), DeviceError,
+  FACULA_CHECK(!i.device.is_meta(), DeviceError,
                "tensor_split: tensor_split expected tensor_indices_or_sections to be on cpu, but it's on ",
                i.device.str());
   FACULA_CHECK(i.dtype == kLong, DTypeError,
@@ -145,7 +145,7 @@ std::vector<Tensor> tensor_split(const Tensor& self, const Tensor& tensor_indice
       !(i.tracking & detail::kTracksBatch), NotSupportedError,
       "tensor_split: inside vmap a tensor stands for every entry of a batch, which may ask for different parts; "
       "give the indices or the number of sections as numbers");
-  Tensor values = as_contiguous(tensor_indices_or_sections);
+  Tensor values = as_contiguous(tensor_indices_or_sections.cpu());
   const int64_t* data = reinterpret_cast<const int64_t*>(values.impl()->data());
   if (i.dim() == 0) return meaning::tensor_split(self, *data, dim);
   return meaning::tensor_split(self, IntArrayRef(data, usize(i.numel)), dim);

@@ -14,8 +14,8 @@ inline const TensorImpl& impl_of(const Tensor& t, const char* op) {
 
 inline size_t usize(int64_t i) { return static_cast<size_t>(i); }
 
-// There is one cpu and one meta device: "cpu:0" is "cpu".
-inline Device plain_device(Device device) { return device.is_cuda() ? device : Device(device.type()); }
+// There is one cpu and one meta device: "cpu:0" is "cpu". "cuda" is the current GPU; where it is not there, a DeviceError.
+Device plain_device(Device device, const char* op);
 
 // Product of the sizes of the dims in [first, last).
 inline int64_t count_between(IntArrayRef sizes, size_t first, size_t last) {

@@ -4,7 +4,7 @@
 #include "core/shape.h"
 #include "core/tensor_impl.h"
 #include "cpu/convert.h"
-#include "cpu/executor.h"
+#include "ops/executable.h"
 #include "ops/out.h"
 #include "ops/program_cache.h"
 
@@ -15,11 +15,11 @@ namespace {
 
 constexpr size_t kMaxTensors = 4, kMaxParams = 4;
 
-const CpuProgram& program_of(const Terms& terms) {
+const Executable& program_of(const Terms& terms) {
   return cached_program<4>(terms.key, [&] {
     Program p;
     terms.build(p);
-    return CpuProgram(std::move(p));
+    return Executable(std::move(p));
   });
 }
 
@@ -27,17 +27,24 @@ struct Arguments {
   DimVector strides[kMaxTensors];
   ArrayArg loads[kMaxTensors];
   ParamValue params[kMaxParams];
+  StorageImpl* storages[kMaxTensors + 1];
 
-  Arguments(const Terms& terms, IntArrayRef sizes) {
+  Arguments(const Terms& terms, IntArrayRef sizes, const Tensor& result) {
     FACULA_INTERNAL_CHECK(terms.tensors.size() <= kMaxTensors && terms.params.size() <= kMaxParams);
     for (size_t i = 0; i < terms.tensors.size(); ++i) {
       const TensorImpl* t = terms.tensors[i].impl();
       strides[i] = broadcast_strides(t->sizes, t->strides, sizes);
       loads[i] = {t->data(), strides[i].data()};
+      storages[i] = t->storage.get();
     }
+    storages[terms.tensors.size()] = result.impl()->storage.get();
     const CType type = compute_type(terms.dtype);
     size_t next = 0;
     for (double p : terms.params) params[next++] = param_value(p, type);
+  }
+
+  RunPlace place(const Terms& terms, Device device) const {
+    return {device, terms.op, {storages, terms.tensors.size() + 1}};
   }
 };
 
@@ -47,10 +54,10 @@ Tensor compute_terms(const Terms& terms, IntArrayRef sizes) {
   const Device device = common_device(TensorList(terms.tensors.data(), terms.tensors.size()), terms.op);
   Tensor result = new_tensor(sizes, terms.dtype, device, terms.op);
   if (device.is_meta() || result.impl()->numel == 0) return result;
-  const Arguments arguments(terms, sizes);
+  const Arguments arguments(terms, sizes, result);
   const ArrayArg store{result.impl()->data(), result.impl()->strides.data()};
   program_of(terms).run(sizes, {arguments.loads, terms.tensors.size()}, {arguments.params, terms.params.size()},
-                        {&store, 1});
+                        {&store, 1}, arguments.place(terms, device));
   return result;
 }
 
@@ -63,7 +70,7 @@ Tensor reduce_terms(const Terms& terms, IntArrayRef sizes, uint64_t mask, bool k
   }
   Tensor result = new_tensor(kept, terms.dtype, device, terms.op);
   if (device.is_meta() || result.impl()->numel == 0) return result;
-  const Arguments arguments(terms, sizes);
+  const Arguments arguments(terms, sizes, result);
   DimVector strides(sizes.size());
   size_t next = 0;
   for (size_t d = 0; d < sizes.size(); ++d) {
@@ -73,7 +80,8 @@ Tensor reduce_terms(const Terms& terms, IntArrayRef sizes, uint64_t mask, bool k
   }
   const ArrayArg store{result.impl()->data(), strides.data()};
   program_of(terms).run_reduction(sizes, mask, {arguments.loads, terms.tensors.size()},
-                                  {arguments.params, terms.params.size()}, {&store, 1});
+                                  {arguments.params, terms.params.size()}, {&store, 1},
+                                  arguments.place(terms, device));
   return result;
 }
 

@@ -3,61 +3,61 @@
 // Written without branches, so that compilers vectorise the loops around them. Valid device code.
 #pragma once
 
-#if !defined(__CUDACC_RTC__) && !defined(__HIPCC_RTC__)
+#if defined(__CUDACC_RTC__) || defined(__HIPCC_RTC__)
+#include "program/expr_scalar.h"  // the integer types
+#define FACULA_RANDOM_FN __device__ __forceinline__
+#else
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#endif
-
-#ifndef FACULA_DEVICE
-#define FACULA_DEVICE
+#define FACULA_RANDOM_FN inline
 #endif
 
 namespace facula::random_bits {
 
-FACULA_DEVICE inline float as_float(uint32_t bits) {
+FACULA_RANDOM_FN float as_float(uint32_t bits) {
   float f;
   memcpy(&f, &bits, 4);
   return f;
 }
-FACULA_DEVICE inline uint32_t as_bits(float f) {
+FACULA_RANDOM_FN uint32_t as_bits(float f) {
   uint32_t bits;
   memcpy(&bits, &f, 4);
   return bits;
 }
-FACULA_DEVICE inline double as_double(uint64_t bits) {
+FACULA_RANDOM_FN double as_double(uint64_t bits) {
   double d;
   memcpy(&d, &bits, 8);
   return d;
 }
-FACULA_DEVICE inline uint64_t as_bits(double d) {
+FACULA_RANDOM_FN uint64_t as_bits(double d) {
   uint64_t bits;
   memcpy(&bits, &d, 8);
   return bits;
 }
 
 // [0, 1), every multiple of 2^-24 (2^-53) equally likely.
-FACULA_DEVICE inline float uniform(uint32_t word) {
+FACULA_RANDOM_FN float uniform(uint32_t word) {
   return static_cast<float>(static_cast<int32_t>(word >> 8)) * 0x1p-24f;
 }
-FACULA_DEVICE inline double uniform(uint64_t word) {
+FACULA_RANDOM_FN double uniform(uint64_t word) {
   return static_cast<double>(static_cast<int64_t>(word >> 11)) * 0x1p-53;
 }
 
 // (0, 1], for logarithms.
-FACULA_DEVICE inline float uniform_positive(uint32_t word) {
+FACULA_RANDOM_FN float uniform_positive(uint32_t word) {
   // Split in halves that convert exactly as signed integers; the sum rounds once.
   float high = static_cast<float>(static_cast<int32_t>(word >> 16)) * 0x1p-16f;
   float low = static_cast<float>(static_cast<int32_t>(word & 0xffffu)) * 0x1p-32f;
   return high + (low + 0x1p-33f);
 }
-FACULA_DEVICE inline double uniform_positive(uint64_t word) {
+FACULA_RANDOM_FN double uniform_positive(uint64_t word) {
   return static_cast<double>(static_cast<int64_t>(word >> 11)) * 0x1p-53 + 0x1p-54;
 }
 
 // Natural logarithm of a normal positive number: 2^k * m with m in [sqrt(1/2), sqrt(2)), then the series of
 // log((1 + s) / (1 - s)).
-FACULA_DEVICE inline float log_positive(float x) {
+FACULA_RANDOM_FN float log_positive(float x) {
   uint32_t bits = as_bits(x);
   uint32_t shifted = bits + (0x3f800000u - 0x3f3504f3u);
   int32_t k = static_cast<int32_t>(shifted >> 23) - 127;
@@ -69,7 +69,7 @@ FACULA_DEVICE inline float log_positive(float x) {
   float half = 0.5f * f * f;
   return static_cast<float>(k) * 0.69314718246f + (f - (half - s * (half + r)));
 }
-FACULA_DEVICE inline double log_positive(double x) {
+FACULA_RANDOM_FN double log_positive(double x) {
   uint64_t bits = as_bits(x);
   uint64_t shifted = bits + (0x3ff0000000000000ull - 0x3fe6a09e667f3bcdull);
   int32_t k = static_cast<int32_t>(shifted >> 52) - 1023;
@@ -87,8 +87,34 @@ FACULA_DEVICE inline double log_positive(double x) {
   return static_cast<double>(k) * 6.931471805599453094e-01 + (f - (half - s * (half + r)));
 }
 
+// e to the power of x: 2^k times the series of exp(r), |r| <= ln(2) / 2. Beyond the range of doubles infinity, or zero.
+FACULA_RANDOM_FN double exp_of(double x) {
+  const double bounded = x < -746.0 ? -746.0 : x > 710.0 ? 710.0 : x;  // NaN stays
+  const double k = (bounded * 1.4426950408889634074 + 0x1.8p52) - 0x1.8p52;
+  // ln(2) in two parts, the first short enough for an exact product.
+  const double r = (bounded - k * 0x1.62e42feep-1) - k * 0x1.a39ef35793c76p-33;
+  double p = 1.0 / 6227020800.0;
+  p = 1.0 / 479001600.0 + r * p;
+  p = 1.0 / 39916800.0 + r * p;
+  p = 1.0 / 3628800.0 + r * p;
+  p = 1.0 / 362880.0 + r * p;
+  p = 1.0 / 40320.0 + r * p;
+  p = 1.0 / 5040.0 + r * p;
+  p = 1.0 / 720.0 + r * p;
+  p = 1.0 / 120.0 + r * p;
+  p = 1.0 / 24.0 + r * p;
+  p = 1.0 / 6.0 + r * p;
+  p = 0.5 + r * p;
+  const double e = 1.0 + (r + r * r * p);
+  // 2^k in two factors: the result may be subnormal, or the largest double times two.
+  const int32_t whole = k == k ? static_cast<int32_t>(k) : 0, half = whole >> 1;
+  const double first = as_double(static_cast<uint64_t>(1023 + half) << 52);
+  const double second = as_double(static_cast<uint64_t>(1023 + whole - half) << 52);
+  return e * first * second;
+}
+
 // sin and cos of 2 pi u for u in [0, 1): the quarter turn is taken off exactly, the rest is a short polynomial.
-FACULA_DEVICE inline void sincos_turn(float u, float& sine, float& cosine) {
+FACULA_RANDOM_FN void sincos_turn(float u, float& sine, float& cosine) {
   float quarter = static_cast<float>(static_cast<int32_t>(4.0f * u + 0.5f));
   float t = (u - 0.25f * quarter) * 6.28318530718f;
   float z = t * t;
@@ -99,7 +125,7 @@ FACULA_DEVICE inline void sincos_turn(float u, float& sine, float& cosine) {
   sine = (q & 2) ? -a : a;
   cosine = ((q + 1) & 2) ? -b : b;
 }
-FACULA_DEVICE inline void sincos_turn(double u, double& sine, double& cosine) {
+FACULA_RANDOM_FN void sincos_turn(double u, double& sine, double& cosine) {
   double quarter = static_cast<double>(static_cast<int32_t>(4.0 * u + 0.5));
   double t = (u - 0.25 * quarter) * 6.283185307179586477;
   double z = t * t;
@@ -123,14 +149,14 @@ FACULA_DEVICE inline void sincos_turn(double u, double& sine, double& cosine) {
 }
 
 // Two independent standard normals (Box and Muller).
-FACULA_DEVICE inline void normal_pair(uint32_t w0, uint32_t w1, float& z0, float& z1) {
+FACULA_RANDOM_FN void normal_pair(uint32_t w0, uint32_t w1, float& z0, float& z1) {
   float radius = ::sqrtf(-2.0f * log_positive(uniform_positive(w0)));
   float s, c;
   sincos_turn(uniform(w1), s, c);
   z0 = radius * c;
   z1 = radius * s;
 }
-FACULA_DEVICE inline void normal_pair(uint64_t w0, uint64_t w1, double& z0, double& z1) {
+FACULA_RANDOM_FN void normal_pair(uint64_t w0, uint64_t w1, double& z0, double& z1) {
   double radius = ::sqrt(-2.0 * log_positive(uniform_positive(w0)));
   double s, c;
   sincos_turn(uniform(w1), s, c);
@@ -139,10 +165,10 @@ FACULA_DEVICE inline void normal_pair(uint64_t w0, uint64_t w1, double& z0, doub
 }
 
 // Uniform over [0, range): the high half of a product. The bias is below range / 2^32 (2^64).
-FACULA_DEVICE inline uint64_t below(uint32_t word, uint64_t range) {
+FACULA_RANDOM_FN uint64_t below(uint32_t word, uint64_t range) {
   return (static_cast<uint64_t>(word) * range) >> 32;
 }
-FACULA_DEVICE inline uint64_t below(uint64_t word, uint64_t range) {
+FACULA_RANDOM_FN uint64_t below(uint64_t word, uint64_t range) {
   uint64_t a = word >> 32, b = word & 0xffffffffu, c = range >> 32, d = range & 0xffffffffu;
   uint64_t middle = a * d + ((b * d) >> 32);
   uint64_t low_middle = b * c + (middle & 0xffffffffu);

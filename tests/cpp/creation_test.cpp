@@ -182,7 +182,7 @@ TEST(FromData, FromBlob) {
   expect_error<ValueError>([&] { from_blob(data, {2}, {-1}, deleter); }, "Negative strides");
   EXPECT_EQ(calls, 4);
   expect_error<ShapeError>([&] { from_blob(data, {2}, {1, 1}, deleter); }, "differ in length");
-  expect_error<DeviceError>([&] { from_blob(data, {2}, deleter, kMeta); }, "only be taken over on cpu");
+  expect_error<DeviceError>([&] { from_blob(data, {2}, deleter, kMeta); }, "has no memory");
   expect_error<ValueError>([&] { from_blob(nullptr, {2}, deleter); }, "data pointer is null");
   EXPECT_EQ(calls, 7);
   EXPECT_EQ(from_blob(nullptr, {0}).numel(), 0);

@@ -46,6 +46,9 @@ Arguments each_tensor(const Arguments& args, const Change& change) {
 Arguments all_contiguous(const Arguments& args);
 Arguments on_meta(const Arguments& args);
 
+// All results against the truth of the case; what is wrong goes to `to`, with `what` before it.
+void check_results(std::vector<std::string>& to, const std::string& what, const Results& results, const Case& one);
+
 std::vector<std::string> check_random(const Variants& variants, const Case& one, uint64_t seed);
 
 }  // namespace facula::testing

@@ -50,26 +50,6 @@ std::string number_difference(const BoxedValue& actual, const CaseTruth& truth) 
   return "got " + std::to_string(got) + ", must be " + std::to_string(want);
 }
 
-// All results against the truth.
-void check_results(Complaints& to, const std::string& what, const Results& results, const Case& one) {
-  if (results.size() != one.truth.size()) {
-    to.push_back(what + ": there are " + std::to_string(results.size()) + " results, must be " +
-                 std::to_string(one.truth.size()));
-    return;
-  }
-  for (size_t i = 0; i < results.size(); ++i) {
-    const CaseTruth& truth = one.truth[i];
-    const std::string label = results.size() == 1 ? what : what + ", result " + std::to_string(i);
-    if (truth.number) {
-      complain(to, label, number_difference(results[i], truth));
-    } else if (const auto* tensor = std::get_if<Tensor>(&results[i])) {
-      complain(to, label, difference(*tensor, truth, has(one, kSignedZero), !has(one, kUndefinedValues)));
-    } else {
-      to.push_back(label + ": the result is " + describe(results[i]) + ", not a tensor");
-    }
-  }
-}
-
 void check_same_results(Complaints& to, const std::string& what, const Results& results, const Results& plain) {
   for (size_t i = 0; i < plain.size() && i < results.size(); ++i) {
     const auto* a = std::get_if<Tensor>(&results[i]);
@@ -362,6 +342,25 @@ Complaints check_error(const Variants& variants, const Case& one) {
 }
 
 }  // namespace
+
+void check_results(std::vector<std::string>& to, const std::string& what, const Results& results, const Case& one) {
+  if (results.size() != one.truth.size()) {
+    to.push_back(what + ": there are " + std::to_string(results.size()) + " results, must be " +
+                 std::to_string(one.truth.size()));
+    return;
+  }
+  for (size_t i = 0; i < results.size(); ++i) {
+    const CaseTruth& truth = one.truth[i];
+    const std::string label = results.size() == 1 ? what : what + ", result " + std::to_string(i);
+    if (truth.number) {
+      complain(to, label, number_difference(results[i], truth));
+    } else if (const auto* tensor = std::get_if<Tensor>(&results[i])) {
+      complain(to, label, difference(*tensor, truth, has(one, kSignedZero), !has(one, kUndefinedValues)));
+    } else {
+      to.push_back(label + ": the result is " + describe(results[i]) + ", not a tensor");
+    }
+  }
+}
 
 Variants find_variants(const std::string& op, const std::string& schema) {
   Variants found;

@@ -2,8 +2,9 @@
 """Does what the pages say. The links of all pages must lead somewhere and the ./dev commands must exist; with --prefix, the
 README's programs are built by the README's CMake file against the Facula installed there, and must print what it says.
 
-    check_readme.py                                            links and commands
-    check_readme.py --prefix DIR --work DIR [--compiler CXX]   the programs
+    check_readme.py                                                   links and commands
+    check_readme.py --prefix DIR --work DIR [--compiler CXX]          the programs
+    check_readme.py --prefix DIR --work DIR [--compiler CXX] --gpu    the program of the page about GPUs, which needs one
 """
 
 import argparse
@@ -19,6 +20,7 @@ from pages import blocks
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = "first"  # what the README's CMake file calls its program
 PAGES_WITH_A_PROGRAM = ("docs/autograd.md", "docs/nn.md")
+GPU_PAGES = ("docs/gpu.md",)
 
 
 def fail(text):
@@ -58,7 +60,7 @@ def check_commands():
     for line in subprocess.run(["./dev", "help"], cwd=ROOT, check=True, text=True, stdout=subprocess.PIPE).stdout.splitlines():
         entry = re.match(r"  (\w+)(.*?)   ", line + "   ")
         if entry:
-            known[entry[1]] = entry[2]
+            known[entry[1]] = known.get(entry[1], "") + entry[2]
     for page in pages():
         for command, rest in re.findall(r"(?:^|`| )\./dev (\w+)([^`\n#]*)", page.read_text()):
             place = f"{page.relative_to(ROOT)}: ./dev {command}{rest}"
@@ -67,6 +69,15 @@ def check_commands():
             for option in re.findall(r"--\w+", rest):
                 if option not in known[command]:
                     fail(f"{place}: `./dev help` lists no {option} for it")
+
+
+def check_environment():
+    """Every environment variable that the library reads is on the page about them."""
+    table = (ROOT / "src" / "core" / "env.h").read_text()
+    page = (ROOT / "docs" / "environment.md").read_text()
+    absent = [name for name in re.findall(r'_\(\w+, "(\w+)"', table) if f"`{name}`" not in page]
+    if absent:
+        fail(f"docs/environment.md does not tell of {', '.join(absent)}")
 
 
 def must_work(command):
@@ -97,7 +108,7 @@ def check_subfolder(project, program, folder, compiler):
         fail("the tests of Facula are part of a project that has it as a subfolder")
 
 
-def check_programs(prefix, work, compiler):
+def check_programs(prefix, work, compiler, gpu):
     """Each C++ block of the README becomes the program of its CMake block; the text block after it is the output. The C++
     blocks of another page are one program together, which prints the text block after the last."""
     page = ROOT / "README.md"
@@ -106,8 +117,11 @@ def check_programs(prefix, work, compiler):
     programs = [("README.md", b, after) for b, after in zip(found, found[1:]) if b.language == "cpp"]
     if len(projects) != 1 or not programs:
         fail(f"README.md: expected one cmake block and some cpp blocks, got {len(projects)} and {len(programs)}")
-    check_subfolder(projects[0].text, programs[0][1].text, work / "subfolder", compiler)
-    for name in PAGES_WITH_A_PROGRAM:
+    if gpu:
+        programs = []
+    else:
+        check_subfolder(projects[0].text, programs[0][1].text, work / "subfolder", compiler)
+    for name in GPU_PAGES if gpu else PAGES_WITH_A_PROGRAM:
         parts = blocks(ROOT / name)
         last = max(i for i, part in enumerate(parts) if part.language == "cpp")
         whole, output = parts[last], parts[last + 1]
@@ -132,12 +146,14 @@ def main():
     parser.add_argument("--prefix", type=Path)
     parser.add_argument("--work", type=Path)
     parser.add_argument("--compiler", default=os.environ.get("CXX", "c++"))
+    parser.add_argument("--gpu", action="store_true")
     options = parser.parse_args()
     if options.prefix:
-        check_programs(options.prefix, options.work, options.compiler)
+        check_programs(options.prefix, options.work, options.compiler, options.gpu)
     else:
         check_links()
         check_commands()
+        check_environment()
 
 
 if __name__ == "__main__":

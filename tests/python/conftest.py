@@ -1,6 +1,18 @@
-"""Prints the seed of a run, so that it can be repeated."""
+"""Prints the seed of a run, so that it can be repeated, and stops a run that asks for a GPU where none works."""
 
+import os
+
+import pytest
 import seed
+
+
+def pytest_sessionstart():
+    # The tests of GPUs skip themselves where there is none; a run that names one must not pass that way.
+    if os.environ.get("FACULA_GPU") in ("cuda", "hip"):
+        import facula
+
+        if not facula.cuda.is_available():
+            pytest.exit(f"FACULA_GPU={os.environ['FACULA_GPU']}, but: {facula.cuda.why_not_available()}", returncode=3)
 
 
 def pytest_report_header():

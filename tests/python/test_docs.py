@@ -10,9 +10,11 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "docs"))
 from pages import blocks  # noqa: E402
 
-# adding-an-op.md is followed step by step in a copy of the tree (tests/docs/follow_adding_an_op.py).
+# adding-an-op.md is followed step by step in a copy of the tree (tests/docs/follow_adding_an_op.py). The examples of gpu.md need
+# a GPU, or the one in software (test_cuda_docs.py).
+ELSEWHERE = ("adding-an-op.md", "gpu.md")
 PAGES = [page for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-         if page.name != "adding-an-op.md" and any(block.language == "python" for block in blocks(page))]
+         if page.name not in ELSEWHERE and any(block.language == "python" for block in blocks(page))]
 
 
 def test_there_are_examples():
@@ -20,8 +22,7 @@ def test_there_are_examples():
     assert ROOT / "README.md" in PAGES
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_examples_print_what_the_page_says(page):
+def run_examples(page):
     import facula
 
     threads, names = facula.get_num_threads(), {"__name__": "example"}
@@ -37,3 +38,8 @@ def test_examples_print_what_the_page_says(page):
             assert printed.getvalue() == says, f"{page.name}:{block.line}"
     finally:
         facula.set_num_threads(threads)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_examples_print_what_the_page_says(page):
+    run_examples(page)

@@ -35,7 +35,8 @@ class FACULA_API Generator {
   Tensor get_state() const;
   void set_state(const Tensor& state);
   Generator clone() const;
-  Device device() const { return Device(kCPU); }
+  // The device whose random ops may take it. The numbers do not depend on it.
+  Device device() const;
   GeneratorImpl* impl() const { return impl_.get(); }
   bool operator==(const Generator& other) const { return impl_ == other.impl_; }
 
@@ -45,8 +46,10 @@ class FACULA_API Generator {
 
 inline constexpr uint64_t kDefaultSeed = 67280421310721;
 
-FACULA_API Generator make_generator(uint64_t seed = kDefaultSeed);
-FACULA_API Generator default_generator();
+FACULA_API Generator make_generator(uint64_t seed = kDefaultSeed, Device device = Device(kCPU));
+// Every device has one; without an index, cuda's first.
+FACULA_API Generator default_generator(Device device = Device(kCPU));
+// Seeds the default generators of all devices.
 FACULA_API void manual_seed(uint64_t seed);
 FACULA_API uint64_t initial_seed();
 FACULA_API uint64_t seed();

@@ -1,7 +1,7 @@
 // Running formulas as programs.
 #include "ops/gradients/formula.h"
 
-#include "cpu/executor.h"
+#include "ops/executable.h"
 #include "ops/out.h"
 #include "program/compute_type.h"
 
@@ -12,7 +12,7 @@ namespace facula::detail {
 namespace {
 
 struct Compiled {
-  CpuProgram program;
+  Executable program;
   std::vector<double> constants;
   CType type;
 };
@@ -52,7 +52,7 @@ Tensor run_formula(FormulaCache& cache, FormulaBuild build, std::span<const Tens
       const Lane result = build(lanes);
       builder.program.store(result.value(), dtype);
       FACULA_INTERNAL_CHECK(tensors.size() <= kMaxTensors && numbers.size() + builder.constants.size() <= kMaxParams);
-      compiled = new Compiled{CpuProgram(std::move(builder.program)), std::move(builder.constants), builder.type};
+      compiled = new Compiled{Executable(std::move(builder.program)), std::move(builder.constants), builder.type};
       slot.store(compiled, std::memory_order_release);
     }
   }
@@ -66,12 +66,18 @@ Tensor run_formula(FormulaCache& cache, FormulaBuild build, std::span<const Tens
     flat &= t->impl()->contiguous;
     same &= IntArrayRef(first->sizes) == sizes_of(*t);
   }
+  StorageImpl* storages[kMaxTensors + 1];
+  for (size_t i = 0; i < tensors.size(); ++i) storages[i] = tensors[i]->impl()->storage.get();
+  auto place = [&](const Tensor& result) {
+    storages[tensors.size()] = result.impl()->storage.get();
+    return RunPlace{first->device, "gradient", {storages, tensors.size() + 1}};
+  };
   if (flat && same) {
     Tensor result = new_tensor(first->sizes, dtype, first->device, "gradient");
     const void* loads[kMaxTensors];
     for (size_t i = 0; i < tensors.size(); ++i) loads[i] = tensors[i]->impl()->data();
     void* const store = result.impl()->data();
-    compiled->program.run_contiguous(first->numel, loads, params, &store);
+    compiled->program.run_contiguous(first->numel, loads, params, &store, place(result));
     return result;
   }
   DimVector sizes(first->sizes);
@@ -90,7 +96,7 @@ Tensor run_formula(FormulaCache& cache, FormulaBuild build, std::span<const Tens
     loads[i] = {t->data(), strides[i].data()};
   }
   const ArrayArg store{result.impl()->data(), result.impl()->strides.data()};
-  compiled->program.run(sizes, {loads, tensors.size()}, {params, count}, {&store, 1});
+  compiled->program.run(sizes, {loads, tensors.size()}, {params, count}, {&store, 1}, place(result));
   return result;
 }
 

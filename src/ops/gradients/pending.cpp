@@ -2,7 +2,7 @@
 // loop builds each of its chains once.
 #include "core/hash.h"
 #include "core/shape.h"
-#include "cpu/executor.h"
+#include "ops/executable.h"
 #include "ops/gradients/chain.h"
 #include "program/compute_type.h"
 
@@ -103,7 +103,7 @@ namespace {
 
 // A chain with what does not change from run to run worked out.
 struct Compiled {
-  CpuProgram program;
+  Executable program;
   std::vector<double> constants;  // the parameters after the numbers of the formulas
   CType type;
   bool only_computed;  // nothing that was loaded is stored as it is
@@ -228,17 +228,19 @@ void PendingGradients::Chain::run_live(std::span<const uint8_t> needed, std::spa
       only_computed &= builder.program.values()[value.id].source == Program::Source::Instruction;
       builder.program.store(value, dtype);
     }
-    return std::shared_ptr<const Compiled>(new Compiled{CpuProgram(std::move(builder.program)),
+    return std::shared_ptr<const Compiled>(new Compiled{Executable(std::move(builder.program)),
                                                         std::move(builder.constants), builder.type, only_computed});
   };
   const std::shared_ptr<const Compiled> compiled = compiled_chain(key, make);
 
   DimVector strides[kMaxOperands];
   ArrayArg in[kMaxOperands], out[kMaxSteps];
+  StorageImpl* storages[kMaxOperands + kMaxSteps];
   for (size_t k = 0; k < load_count; ++k) {
     const TensorImpl* t = operands[loads[k]].impl();
     strides[k] = broadcast_strides(t->sizes, t->strides, sizes);
     in[k] = {t->data(), strides[k].data()};
+    storages[k] = t->storage.get();
   }
   std::vector<ParamValue> params;
   params.reserve(values.size() + compiled->constants.size());
@@ -254,9 +256,11 @@ void PendingGradients::Chain::run_live(std::span<const uint8_t> needed, std::spa
     if (!result->storage)
       result->storage =
           StorageImpl::allocate(static_cast<size_t>(result->numel) * elementSize(dtype), device, "gradient");
+    storages[load_count + store_count] = result->storage.get();
     out[store_count++] = {result->data(), result->strides.data()};
   }
-  compiled->program.run(sizes, {in, load_count}, params, {out, store_count});
+  compiled->program.run(sizes, {in, load_count}, params, {out, store_count},
+                        {device, "gradient", {storages, load_count + store_count}});
   for (size_t i = 0; i < steps.size(); ++i)
     if (stored[i]) steps[i].result.impl()->tracking &= static_cast<uint8_t>(~kTracksPending);
   ++programs_run.programs;

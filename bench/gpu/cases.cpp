@@ -1,0 +1,258 @@
+// The cases on large tensors: pointwise work, copies, reductions, random numbers and matrix products.
+#include "cases.h"
+
+#include <facula/facula.h>
+
+#include <cmath>
+#include <utility>
+
+using namespace facula;
+
+namespace {
+
+const Device kGpu("cuda:0");
+constexpr int64_t kMany = int64_t{1} << 28;
+constexpr int64_t kSide = 16384;
+
+Tensor normal(IntArrayRef sizes, ScalarType dtype = kFloat) {
+  return randn(sizes, TensorOptions().device(kGpu)).to(dtype);
+}
+
+double relative_error(const Tensor& result, const Tensor& reference) {
+  const Tensor got = result.to(kDouble), want = reference.to(kDouble);
+  if (got.sizes() != want.sizes()) return HUGE_VAL;
+  const double off = (got - want).square().sum().sqrt().item<double>();
+  const double size = want.square().sum().sqrt().item<double>();
+  return std::isfinite(off) ? off / std::max(size, 1e-300) : HUGE_VAL;
+}
+
+// Some of a long row on the CPU, in double precision: its ends and its middle.
+Tensor sample(const Tensor& row) {
+  const int64_t n = row.numel(), length = std::min<int64_t>(n / 3, 1 << 16);
+  const Tensor flat = row.view({n});
+  return cat({flat.narrow(0, 0, length).cpu(), flat.narrow(0, n / 2, length).cpu(),
+              flat.narrow(0, n - length, length).cpu()})
+      .to(kDouble);
+}
+
+// A case whose inputs and result are rows of the same length: the same function on samples is the reference.
+using Unary = std::function<Tensor(const Tensor&)>;
+using Binary = std::function<Tensor(const Tensor&, const Tensor&)>;
+
+BenchCase unary(std::string name, ScalarType dtype, double bytes, double tolerance, Unary f, Unary reference) {
+  return {std::move(name), bytes * kMany, 0, tolerance, false, [=] {
+            const Tensor a = normal({kMany}, dtype);
+            return Prepared{[=] { f(a); }, [=] { return relative_error(sample(f(a)), reference(sample(a))); }};
+          }};
+}
+
+BenchCase binary(std::string name, ScalarType first, ScalarType second, double bytes, double tolerance, Binary f,
+                 Binary reference) {
+  return {std::move(name), bytes * kMany, 0, tolerance, false, [=] {
+            const Tensor a = normal({kMany}, first), b = normal({kMany}, second);
+            return Prepared{[=] { f(a, b); },
+                            [=] { return relative_error(sample(f(a, b)), reference(sample(a), sample(b))); }};
+          }};
+}
+
+Tensor chain(const Tensor& x, const Tensor& y) { return sigmoid(x * y + x) * tanh(y) - x; }
+
+Tensor fused_chain(const Tensor& x, const Tensor& y) {
+  static const Fused kChain = [] {
+    Fused f;
+    const auto a = f.input(kFloat), b = f.input(kFloat);
+    const auto gate = f.apply("sigmoid", {f.apply("add", {f.apply("mul", {a, b}), a})});
+    f.output(f.apply("sub", {f.apply("mul", {gate, f.apply("tanh", {b})}), a}));
+    return f;
+  }();
+  return kChain({x, y});
+}
+
+// A case on a square of floats; the CPU computes the same on all of it.
+BenchCase on_square(std::string name, double bytes, double tolerance, Unary f) {
+  return {std::move(name), bytes * kSide * kSide, 0, tolerance, false, [=] {
+            const Tensor m = normal({kSide, kSide});
+            return Prepared{[=] { f(m); }, [=] { return relative_error(f(m).cpu(), f(m.cpu())); }};
+          }};
+}
+
+// A reduction of a square along a dim: the CPU does it in double precision, on 64 rows or columns.
+BenchCase reduction(std::string name, int64_t dim, double tolerance, Unary f) {
+  return {std::move(name), 4.0 * kSide * kSide, 0, tolerance, false, [=] {
+            const Tensor m = normal({kSide, kSide});
+            return Prepared{[=] { f(m); },
+                            [=] {
+                              const Tensor some = m.cpu().narrow(1 - dim, kSide / 3, 64).to(kDouble);
+                              return relative_error(f(m).cpu().narrow(0, kSide / 3, 64), f(some));
+                            }};
+          }};
+}
+
+Tensor out_tensor(int64_t n) { return full({n}, NAN, TensorOptions().dtype(kFloat).device(kGpu)); }
+
+}  // namespace
+
+std::vector<BenchCase> pointwise_cases() {
+  std::vector<BenchCase> cases;
+  cases.push_back({"copy_f32_2^28", 8.0 * kMany, 0, 0, false, [] {
+                     const Tensor a = normal({kMany}), o = out_tensor(kMany);
+                     return Prepared{[=] { o.copy_(a); }, [=] { return relative_error(sample(o), sample(a)); }};
+                   }});
+  cases.push_back({"add_f32_2^28", 12.0 * kMany, 0, 1e-6, false, [] {
+                     const Tensor a = normal({kMany}), b = normal({kMany});
+                     Tensor o = out_tensor(kMany);
+                     return Prepared{[=]() mutable { add_out(o, a, b); },
+                                     [=] { return relative_error(sample(o), sample(a) + sample(b)); }};
+                   }});
+  const Unary gelu_of = [](const Tensor& x) { return gelu(x); };
+  const auto plus = [](const Tensor& x, const Tensor& y) { return x + y; };
+  const auto times = [](const Tensor& x, const Tensor& y) { return x * y; };
+  cases.push_back(unary("gelu_f32_2^28", kFloat, 8, 1e-6, gelu_of, gelu_of));
+  cases.push_back(binary("mul_bf16_2^28", kBFloat16, kBFloat16, 6, 4e-3, times, times));
+  cases.push_back(unary("gelu_bf16_2^28", kBFloat16, 4, 4e-3, gelu_of, gelu_of));
+  cases.push_back(unary(
+      "cast_f32_bf16_2^28", kFloat, 6, 4e-3, [](const Tensor& x) { return x.to(kBFloat16); },
+      [](const Tensor& x) { return x; }));
+  cases.push_back(binary("add_mixed_f32_bf16_2^28", kFloat, kBFloat16, 10, 1e-6, plus, plus));
+  cases.push_back(binary("chain6_f32_eager", kFloat, kFloat, 12, 1e-6, chain, chain));
+  cases.push_back(binary("chain6_f32_compile", kFloat, kFloat, 12, 1e-6, fused_chain, chain));
+  cases.push_back(on_square("transpose_copy_f32_16384", 8, 0, [](const Tensor& m) { return m.t().contiguous(); }));
+  cases.push_back({"bcast_add_f32_16384", 8.0 * kSide * kSide, 0, 1e-6, false, [] {
+                     const Tensor m = normal({kSide, kSide}), v = normal({kSide});
+                     return Prepared{[=] { m + v; }, [=] { return relative_error((m + v).cpu(), m.cpu() + v.cpu()); }};
+                   }});
+  cases.push_back(on_square("strided_slice_mul_f32", 6, 0, [](const Tensor& m) {
+    return m.index({indexing::Slice(), indexing::Slice(indexing::None, indexing::None, 2)}) * 2;
+  }));
+  constexpr int64_t kImages = int64_t{32} * 64 * 56 * 56;
+  cases.push_back({"permute_nhwc_f32", 8.0 * kImages, 0, 0, false, [] {
+                     const Tensor x = normal({32, 64, 56, 56});
+                     const auto f = [](const Tensor& t) { return t.permute({0, 2, 3, 1}).contiguous(); };
+                     return Prepared{[=] { f(x); }, [=] { return relative_error(f(x).cpu(), f(x.cpu())); }};
+                   }});
+  cases.push_back({"randn_f32_2^28", 4.0 * kMany, 0, 1e-2, false, [] {
+                     const auto draw = [] { return randn({kMany}, TensorOptions().device(kGpu)); };
+                     return Prepared{[=] { draw(); },
+                                     [=] {
+                                       const Tensor x = sample(draw());
+                                       return std::abs(x.mean().item<double>()) +
+                                              std::abs(x.square().mean().item<double>() - 1) / 2;
+                                     }};
+                   }});
+  constexpr int64_t kHalf = kMany / 2;
+  cases.push_back({"dropout_fwd_bf16_2^27", 5.0 * kHalf, 0, 1e-2, false, [] {
+                     const Tensor x = normal({kHalf}, kBFloat16);
+                     return Prepared{[=] { dropout(x, 0.1, true); },
+                                     [=] {
+                                       const Tensor y = sample(dropout(x, 0.1, true)), from = sample(x);
+                                       const Tensor kept = y.ne(0).to(kDouble);
+                                       return std::abs(kept.mean().item<double>() - 0.9) +
+                                              relative_error(y, from * kept / 0.9);
+                                     }};
+                   }});
+  return cases;
+}
+
+std::vector<BenchCase> reduction_cases() {
+  std::vector<BenchCase> cases;
+  const auto whole = [&](std::string name, double tolerance, Unary f) {
+    cases.push_back(
+        {std::move(name), 4.0 * kMany, 0, tolerance, false, [=] {
+           const Tensor a = normal({kMany}) + 1;
+           return Prepared{[=] { f(a); }, [=] { return relative_error(f(a).cpu(), f(a.cpu().to(kDouble))); }};
+         }});
+  };
+  whole("sum_all_f32_2^28", 1e-6, [](const Tensor& x) { return x.sum(); });
+  whole("mean_all_f32_2^28", 1e-6, [](const Tensor& x) { return x.mean(); });
+  const std::pair<const char*, int64_t> kAxes[] = {{"rows", 1}, {"cols", 0}};
+  for (const auto& [axis, dim] : kAxes) {
+    const auto name = [axis = axis](const char* op) { return std::string(op) + "_" + axis + "_f32"; };
+    cases.push_back(reduction(name("sum"), dim, 1e-5, [dim = dim](const Tensor& m) { return m.sum(dim); }));
+    cases.push_back(reduction(name("mean"), dim, 1e-5, [dim = dim](const Tensor& m) { return m.mean(dim); }));
+    cases.push_back(reduction(name("argmax"), dim, 0, [dim = dim](const Tensor& m) { return m.argmax(dim); }));
+    cases.push_back(reduction(name("var"), dim, 1e-5, [dim = dim](const Tensor& m) { return m.var(dim); }));
+    cases.push_back(reduction(name("logsumexp"), dim, 1e-6, [dim = dim](const Tensor& m) { return m.logsumexp(dim); }));
+  }
+  cases.push_back({"cumsum_rows_f32", 8.0 * kMany, 0, 1e-5, false, [] {
+                     const Tensor m = normal({kSide, kSide});
+                     return Prepared{[=] { m.cumsum(1); },
+                                     [=] {
+                                       return relative_error(m.cumsum(1).narrow(0, 0, 64).cpu(),
+                                                             m.narrow(0, 0, 64).cpu().to(kDouble).cumsum(1));
+                                     }};
+                   }});
+  const std::pair<int64_t, int64_t> kSoftmax[] = {{16384, 4096}, {131072, 512}, {8192, 50304}};
+  for (const auto& [rows, columns] : kSoftmax) {
+    const std::string name = "softmax_bf16_" + std::to_string(rows) + "x" + std::to_string(columns);
+    cases.push_back({name, 4.0 * rows * columns, 0, 4e-3, false, [rows = rows, columns = columns] {
+                       const Tensor x = normal({rows, columns}, kBFloat16);
+                       return Prepared{[=] { x.softmax(1); },
+                                       [=] {
+                                         return relative_error(x.softmax(1).narrow(0, 0, 64).cpu(),
+                                                               x.narrow(0, 0, 64).cpu().to(kDouble).softmax(1));
+                                       }};
+                     }});
+  }
+  return cases;
+}
+
+std::vector<BenchCase> matmul_cases() {
+  std::vector<BenchCase> cases;
+  // Some rows of a product, computed on the CPU.
+  const auto some_rows = [](const Tensor& result, const Tensor& a, const Tensor& b) {
+    const int64_t rows = std::min<int64_t>(a.size(0), 8), from = (a.size(0) - rows) / 2;
+    return relative_error(result.narrow(0, from, rows).cpu(),
+                          matmul(a.narrow(0, from, rows).cpu().to(kDouble), b.cpu().to(kDouble)));
+  };
+  const auto square = [&](std::string name, int64_t n, ScalarType dtype, double tolerance) {
+    cases.push_back({std::move(name), 0, 2.0 * std::pow(n, 3), tolerance, false, [=] {
+                       const Tensor a = normal({n, n}, dtype), b = normal({n, n}, dtype);
+                       return Prepared{[=] { matmul(a, b); }, [=] { return some_rows(matmul(a, b), a, b); }};
+                     }});
+  };
+  for (const int64_t n : {512, 1024, 2048, 4096, 8192}) square("mm_bf16_" + std::to_string(n), n, kBFloat16, 4e-3);
+  square("mm_f32_4096", 4096, kFloat, 1e-6);
+  square("mm_f64_4096", 4096, kDouble, 1e-13);
+  cases.push_back({"bmm_bf16_512x256", 0, 512 * 2.0 * std::pow(256, 3), 4e-3, false, [=] {
+                     const Tensor a = normal({512, 256, 256}, kBFloat16);
+                     return Prepared{
+                         [=] { matmul(a, a); },
+                         [=] { return some_rows(matmul(a, a).select(0, 300), a.select(0, 300), a.select(0, 300)); }};
+                   }});
+  const double linear_flops = 2.0 * 16384 * 4096 * 16384;
+  const auto linear_case = [&](std::string name, bool with_gelu) {
+    cases.push_back({std::move(name), 0, linear_flops, 4e-3, false, [=] {
+                       const Tensor x = normal({16384, 4096}, kBFloat16);
+                       // As a layer is initialised, so that results are of the order of one.
+                       const Tensor w = (normal({16384, 4096}) / 64).to(kBFloat16), bias = normal({16384}, kBFloat16);
+                       const auto f = [=](const Tensor& of) {
+                         const Tensor y = linear(of, w, bias);
+                         return with_gelu ? gelu(y) : y;
+                       };
+                       return Prepared{[=] { f(x); },
+                                       [=] {
+                                         const Tensor few = x.narrow(0, 5000, 8);
+                                         const Tensor y =
+                                             linear(few.cpu().to(kDouble), w.cpu().to(kDouble), bias.cpu().to(kDouble));
+                                         return relative_error(f(x).narrow(0, 5000, 8).cpu(), with_gelu ? gelu(y) : y);
+                                       }};
+                     }});
+  };
+  linear_case("linear_bias_bf16_16384x4096x16384", false);
+  linear_case("linear_gelu_bf16_16384x4096x16384", true);
+  cases.push_back({"int_mm_4096", 0, 2.0 * std::pow(4096, 3), 0, false, [=] {
+                     const TensorOptions bytes = TensorOptions().dtype(kChar).device(kGpu);
+                     const Tensor a = randint(-127, 127, {4096, 4096}, bytes);
+                     const Tensor b = a.t().contiguous().t();
+                     return Prepared{[=] { _int_mm(a, b); }, [=] { return some_rows(_int_mm(a, b), a, b); }};
+                   }});
+  for (const int64_t m : {1, 8, 64}) {
+    // The matrix is what must be read.
+    cases.push_back(
+        {"gemv_bf16_" + std::to_string(m) + "x8192x8192", 2.0 * 8192 * 8192, 0, 4e-3, false, [=] {
+           const Tensor x = normal({m, 8192}, kBFloat16), w = normal({8192, 8192}, kBFloat16);
+           return Prepared{[=] { matmul(x, w.t()); }, [=] { return some_rows(matmul(x, w.t()), x, w.t()); }};
+         }});
+  }
+  return cases;
+}

@@ -1,0 +1,228 @@
+#!/usr/bin/env python3
+"""PyTorch on the cases of cases.cpp and overhead.cpp, under the same names, on request: see serve.cpp for the commands.
+
+peer.py --first-op: the time from the start of the first call until its result is on the host, imports not counted.
+"""
+
+import json
+import sys
+import time
+
+import torch
+import torch.nn.functional as F
+
+DEVICE = "cuda"
+MANY = 1 << 28
+SIDE = 16384
+CALLS = 5000
+
+
+def normal(*sizes, dtype=torch.float32):
+    return torch.randn(*sizes, device=DEVICE).to(dtype)
+
+
+def chain(x, y):
+    return torch.sigmoid(x * y + x) * torch.tanh(y) - x
+
+
+def tf32(allowed, f):
+    def run():
+        torch.backends.cuda.matmul.allow_tf32 = allowed
+        result = f()
+        torch.backends.cuda.matmul.allow_tf32 = False
+        return result
+
+    return run
+
+
+def on_rows(f, *dtypes):
+    inputs = [normal(MANY, dtype=dtype) for dtype in dtypes]
+    return lambda: f(*inputs)
+
+
+def on_square(f):
+    m = normal(SIDE, SIDE)
+    return lambda: f(m)
+
+
+def copy():
+    a, o = normal(MANY), torch.empty(MANY, device=DEVICE)
+    return lambda: o.copy_(a)
+
+
+def add_out():
+    a, b, o = normal(MANY), normal(MANY), torch.empty(MANY, device=DEVICE)
+    return lambda: torch.add(a, b, out=o)
+
+
+def compiled_chain():
+    f, x, y = torch.compile(chain), normal(MANY), normal(MANY)
+    f(x, y)
+    return lambda: f(x, y)
+
+
+def broadcast():
+    m, v = normal(SIDE, SIDE), normal(SIDE)
+    return lambda: m + v
+
+
+def nhwc():
+    x = normal(32, 64, 56, 56)
+    return lambda: x.permute(0, 2, 3, 1).contiguous()
+
+
+def dropout():
+    x = normal(MANY // 2, dtype=torch.bfloat16)
+    return lambda: F.dropout(x, 0.1, True)
+
+
+def softmax(rows, columns):
+    x = normal(rows, columns, dtype=torch.bfloat16)
+    return lambda: torch.softmax(x, 1)
+
+
+def product(n, dtype):
+    a, b = normal(n, n, dtype=dtype), normal(n, n, dtype=dtype)
+    return lambda: a @ b
+
+
+def batches():
+    a = normal(512, 256, 256, dtype=torch.bfloat16)
+    return lambda: a @ a
+
+
+def linear(after):
+    x = normal(16384, 4096, dtype=torch.bfloat16)
+    w, b = (normal(16384, 4096) / 64).bfloat16(), normal(16384, dtype=torch.bfloat16)
+    return lambda: after(F.linear(x, w, b))
+
+
+def integers():
+    a = torch.randint(-127, 127, (4096, 4096), device=DEVICE, dtype=torch.int8)
+    b = a.t().contiguous().t()
+    return lambda: torch._int_mm(a, b)
+
+
+def gemv(rows):
+    x, w = normal(rows, 8192, dtype=torch.bfloat16), normal(8192, 8192, dtype=torch.bfloat16)
+    return lambda: x @ w.t()
+
+
+def tiny(f, **options):
+    a, b = torch.randn(8, device=DEVICE, **options), torch.randn(8, device=DEVICE)
+    return lambda: f(a, b)
+
+
+F32, BF16 = torch.float32, torch.bfloat16
+CASES = {
+    "copy_f32_2^28": copy,
+    "add_f32_2^28": add_out,
+    "gelu_f32_2^28": lambda: on_rows(F.gelu, F32),
+    "mul_bf16_2^28": lambda: on_rows(torch.mul, BF16, BF16),
+    "gelu_bf16_2^28": lambda: on_rows(F.gelu, BF16),
+    "cast_f32_bf16_2^28": lambda: on_rows(torch.Tensor.bfloat16, F32),
+    "add_mixed_f32_bf16_2^28": lambda: on_rows(torch.add, F32, BF16),
+    "chain6_f32_eager": lambda: on_rows(chain, F32, F32),
+    "chain6_f32_compile": compiled_chain,
+    "transpose_copy_f32_16384": lambda: on_square(lambda m: m.t().contiguous()),
+    "bcast_add_f32_16384": broadcast,
+    "strided_slice_mul_f32": lambda: on_square(lambda m: m[:, ::2] * 2),
+    "permute_nhwc_f32": nhwc,
+    "randn_f32_2^28": lambda: lambda: torch.randn(MANY, device=DEVICE),
+    "dropout_fwd_bf16_2^27": dropout,
+    "sum_all_f32_2^28": lambda: on_rows(torch.sum, F32),
+    "mean_all_f32_2^28": lambda: on_rows(torch.mean, F32),
+    "cumsum_rows_f32": lambda: on_square(lambda m: m.cumsum(1)),
+    "mm_f32_4096": lambda: product(4096, F32),
+    "mm_tf32_4096": lambda: tf32(True, product(4096, F32)),
+    "mm_f64_4096": lambda: product(4096, torch.float64),
+    "bmm_bf16_512x256": batches,
+    "linear_bias_bf16_16384x4096x16384": lambda: linear(lambda y: y),
+    "linear_gelu_bf16_16384x4096x16384": lambda: linear(F.gelu),
+    "int_mm_4096": integers,
+    "overhead_add": lambda: tiny(torch.add),
+    "overhead_empty": lambda: lambda: torch.empty(8, device=DEVICE),
+    "overhead_view": lambda: tiny(lambda a, b: a.view(2, 4)),
+    "overhead_item": lambda: tiny(lambda a, b: a[0].item()),
+    "overhead_mul_sum_backward": lambda: tiny(lambda a, b: (a * b).sum().backward(), requires_grad=True),
+}
+for axis, dim in (("rows", 1), ("cols", 0)):
+    for name in ("sum", "mean", "argmax", "var", "logsumexp"):
+        CASES[f"{name}_{axis}_f32"] = lambda f=getattr(torch, name), dim=dim: on_square(lambda m: f(m, dim))
+for rows, columns in ((16384, 4096), (131072, 512), (8192, 50304)):
+    CASES[f"softmax_bf16_{rows}x{columns}"] = lambda rows=rows, columns=columns: softmax(rows, columns)
+for n in (512, 1024, 2048, 4096, 8192):
+    CASES[f"mm_bf16_{n}"] = lambda n=n: product(n, BF16)
+for rows in (1, 8, 64):
+    CASES[f"gemv_bf16_{rows}x8192x8192"] = lambda rows=rows: gemv(rows)
+
+
+def time_on_device(run, count):
+    times = []
+    for i in range(-3, count):
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        start.record()
+        run()
+        end.record()
+        end.synchronize()
+        if i >= 0:
+            times.append(start.elapsed_time(end) * 1e3)
+    return {"us": times}
+
+
+def time_on_host(run, count):
+    total, host = [], []
+    for i in range(-1, count):
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        for _ in range(CALLS):
+            run()
+        queued = time.perf_counter() - begin
+        torch.cuda.synchronize()
+        if i >= 0:
+            total.append((time.perf_counter() - begin) / CALLS * 1e6)
+            host.append(queued / CALLS * 1e6)
+    return {"us": total, "host_us": host}
+
+
+def first_op():
+    start = time.perf_counter()
+    a = torch.full((8,), 1.5, device=DEVICE)
+    right = (a + a)[3].item() == 3.0
+    return {"us": (time.perf_counter() - start) * 1e6, "right": right}
+
+
+def serve():
+    run = None
+    for line in sys.stdin:
+        verb, *words = line.split()
+        try:
+            if verb == "list":
+                answer = {
+                    "device": torch.cuda.get_device_name(),
+                    "library": f"PyTorch {torch.__version__}",
+                    "cases": [{"name": name} for name in CASES],
+                }
+            elif verb == "prepare":
+                run = None
+                run = CASES[words[0]]()
+                run()
+                torch.cuda.synchronize()
+                answer = {}
+            elif verb == "time":
+                answer = (time_on_host if words[0].startswith("overhead_") else time_on_device)(run, int(words[1]))
+            else:
+                run = None
+                torch.cuda.synchronize()
+                torch.cuda.empty_cache()
+                answer = {}
+        except Exception as problem:
+            answer = {"problem": f"{type(problem).__name__}: {problem}"[:500]}
+        print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--first-op"]:
+        print(json.dumps(first_op()))
+    else:
+        serve()

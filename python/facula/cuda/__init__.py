@@ -1,0 +1,45 @@
+"""GPUs: which one is current, streams and events, graphs, memory, random numbers, kernels.
+
+The device is called 'cuda' on NVIDIA and on AMD. Nothing has to be installed or chosen: the driver is loaded when it is
+there, and `is_available()` says whether it is.
+"""
+from typing import Any as _Any
+
+from .. import _native
+from .._native import DeviceError, OutOfMemoryError
+from . import comm, graphs, kernels, memory, nvtx, random
+from ._streams import Event, ExternalStream, Stream, StreamContext, current_stream, default_stream
+from ._streams import get_stream_from_external, set_stream, stream
+from .graphs import CUDAGraph, graph, graph_pool_handle, is_current_stream_capturing, make_graphed_callables
+from .kernels import Kernel, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64
+from .memory import (
+    MemPool, caching_allocator_alloc, caching_allocator_delete, caching_allocator_enable, empty_cache,
+    get_allocator_backend, get_per_process_memory_fraction, host_memory_stats, host_memory_stats_as_nested_dict,
+    list_gpu_processes,
+    max_memory_allocated, max_memory_cached, max_memory_reserved, mem_get_info, memory_allocated, memory_cached,
+    memory_reserved, memory_snapshot, memory_stats, memory_stats_as_nested_dict, memory_summary,
+    reset_accumulated_host_memory_stats, reset_accumulated_memory_stats, reset_max_memory_allocated,
+    reset_max_memory_cached, reset_peak_host_memory_stats, reset_peak_memory_stats, set_per_process_memory_fraction,
+    use_mem_pool)
+from .random import (
+    get_rng_state, get_rng_state_all, initial_seed, manual_seed, manual_seed_all, seed, seed_all, set_rng_state,
+    set_rng_state_all)
+from ._devices import (
+    can_device_access_peer, clock_rate, current_device, device, device_count, device_memory_used, device_of,
+    get_arch_list, get_device_capability, get_device_name, get_device_properties, get_gencode_flags,
+    get_sync_debug_mode, init, is_available, is_bf16_supported, is_initialized, is_tf32_supported, memory_usage,
+    power_draw, set_device, set_sync_debug_mode, synchronize, temperature, utilization, why_not_available)
+
+AcceleratorError = DeviceError
+has_half = True
+
+
+def ipc_collect() -> None:
+    """Memory is not shared between processes yet: there is nothing to collect."""
+    init()
+
+
+def __getattr__(name: str) -> _Any:
+    if name == "default_generators":
+        return tuple(_native._cuda._default_generator(i) for i in range(device_count()))
+    raise AttributeError(f"module 'facula.cuda' has no attribute '{name}'")

@@ -1,0 +1,500 @@
+"""GPUs from Python. Runs where there is one: a real one, or the software one of tests/simgpu."""
+import gc
+import math
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import facula
+
+pytestmark = pytest.mark.skipif(not facula.cuda.is_available(), reason=facula.cuda.why_not_available())
+two_devices = pytest.mark.skipif(facula.cuda.device_count() < 2, reason="needs two devices")
+
+
+def close(a, b, tolerance=1e-6):
+    np.testing.assert_allclose(a.detach().cpu().numpy(), b.detach().cpu().numpy() if hasattr(b, "detach") else b,
+                               rtol=tolerance, atol=tolerance)
+
+
+@two_devices
+def test_the_program_that_people_know():
+    cuda = facula.device("cuda")
+    cuda0 = facula.device("cuda:0")
+    cuda2 = facula.device("cuda:1")
+    x = facula.tensor([1., 2.], device=cuda0)
+    y = facula.tensor([1., 2.]).cuda()
+    assert x.device == cuda0 and y.device == cuda0
+    with facula.cuda.device(1):
+        a = facula.tensor([1., 2.], device=cuda)
+        b = facula.tensor([1., 2.]).cuda()
+        b2 = facula.tensor([1., 2.]).to(device=cuda)
+        assert a.device == cuda2 and b.device == cuda2 and b2.device == cuda2
+        c = a + b
+        assert c.device == cuda2
+        z = x + y
+        assert z.device == cuda0
+        d = facula.randn(2, device=cuda2)
+        e = facula.randn(2).to(cuda2)
+        f = facula.randn(2).cuda(cuda2)
+        assert d.device == cuda2 and e.device == cuda2 and f.device == cuda2
+    assert facula.cuda.current_device() == 0
+    assert c.tolist() == [2., 4.] and z.tolist() == [2., 4.]
+    with pytest.raises(RuntimeError, match="same device"):
+        x + a
+
+
+def test_devices():
+    assert facula.cuda.device_count() >= 1
+    facts = facula.cuda.get_device_properties(0)
+    assert facts.total_memory > 0 and facts.multi_processor_count > 0 and facts.warp_size in (32, 64)
+    assert facula.cuda.get_device_name() == facts.name and facts.name in repr(facts)
+    assert facula.cuda.get_device_capability() == (facts.major, facts.minor)
+    assert (facula.version.cuda is None) != (facula.version.hip is None)
+    assert len(facula.cuda.get_arch_list()) >= 1
+    with pytest.raises(RuntimeError, match="cuda:99"):
+        facula.zeros(2, device="cuda:99")
+    with pytest.raises(ValueError, match="Expected a cuda device"):
+        facula.cuda.synchronize("cpu")
+    assert facula.cuda.is_initialized()
+
+
+@pytest.mark.parametrize("dtype", [facula.float32, facula.float64, facula.float16, facula.bfloat16, facula.int64,
+                                   facula.int32, facula.uint8, facula.bool, facula.complex64])
+def test_copies_keep_values(dtype):
+    seed = np.random.SeedSequence().entropy % 2**32
+    print("seed", seed)
+    rng = np.random.default_rng(seed)
+    x = facula.tensor(rng.integers(0, 2 if dtype is facula.bool else 100, (5, 7, 3))).to(dtype)
+    there = x.cuda()
+    assert there.is_cuda and there.dtype is dtype and there.shape == x.shape
+    assert facula.equal(there.cpu(), x)
+    assert facula.equal(there.permute(2, 0, 1).cpu(), x.permute(2, 0, 1))
+    assert facula.equal(there[:, ::2, 1:].cpu(), x[:, ::2, 1:])
+    target = facula.zeros(3, 7, 5, dtype=dtype, device="cuda").permute(2, 1, 0)
+    target.copy_(x)
+    assert facula.equal(target.cpu(), x)
+    assert facula.equal(there.to("cpu", facula.float64 if not dtype.is_complex else facula.complex128),
+                        x.to(facula.float64 if not dtype.is_complex else facula.complex128))
+
+
+def test_numbers_and_printing():
+    x = facula.tensor([1.5, -2.0, 3.0], device="cuda")
+    assert x[1].item() == -2.0 and x.tolist() == [1.5, -2.0, 3.0] and float(x[0]) == 1.5
+    assert repr(x) == "tensor([ 1.5000, -2.0000,  3.0000], device='cuda:0')"
+    assert x.type() == "facula.cuda.FloatTensor" and x.get_device() == 0
+    with pytest.raises(TypeError, match="cpu"):
+        x.numpy()
+    assert (x + facula.tensor(2.0)).tolist() == [3.5, 0.0, 5.0]
+
+
+def test_ops_against_the_cpu():
+    seed = np.random.SeedSequence().entropy % 2**32
+    print("seed", seed)
+    rng = np.random.default_rng(seed)
+    a = facula.tensor(rng.standard_normal((17, 33)).astype(np.float32))
+    b = facula.tensor(rng.standard_normal((33,)).astype(np.float32))
+    ga, gb = a.cuda(), b.cuda()
+    close(facula.sigmoid(ga * gb + ga) * facula.tanh(gb) - ga, facula.sigmoid(a * b + a) * facula.tanh(b) - a)
+    close(ga.t().contiguous(), a.t())
+    for f in (lambda t: t.sum(), lambda t: t.sum(0), lambda t: t.mean(1), lambda t: t.var(1), lambda t: t.logsumexp(0),
+              lambda t: t.max(1).values, lambda t: t.std(), lambda t: t.norm(), lambda t: facula.softmax(t, -1)):
+        close(f(ga), f(a), 1e-5)
+    assert facula.equal(ga.argmax(1).cpu(), a.argmax(1))
+    close(ga @ ga.t(), a @ a.t(), 1e-4)
+    close(facula.cat([ga, ga[:3]]), facula.cat([a, a[:3]]))
+    close(facula.tril(ga), facula.tril(a))
+
+
+def test_gradients():
+    rng = np.random.default_rng(3)
+    data = rng.standard_normal((8, 16)).astype(np.float32)
+    results = []
+    for device in ("cpu", "cuda"):
+        w = facula.tensor(data, device=device, requires_grad=True)
+        x = facula.tensor(data[::-1].copy(), device=device)
+        loss = (facula.tanh(x @ w.t()).pow(2).mean() + w.exp().sum() * 0.01)
+        loss.backward()
+        assert w.grad.device.type == device
+        results.append((loss.item(), w.grad.cpu()))
+    assert math.isclose(results[0][0], results[1][0], rel_tol=1e-5)
+    close(results[1][1], results[0][1], 1e-4)
+
+
+def test_the_same_seed_gives_the_same_numbers():
+    for make in (lambda d: facula.rand(1001, device=d), lambda d: facula.randn(1001, device=d),
+                 lambda d: facula.randint(0, 1000, (501,), device=d), lambda d: facula.randperm(100, device=d),
+                 lambda d: facula.empty(77, dtype=facula.float64, device=d).exponential_(1.5)):
+        facula.manual_seed(12)
+        here = make("cpu")
+        facula.manual_seed(12)
+        there = make("cuda")
+        assert facula.equal(here, there.cpu())
+
+
+def test_generators():
+    g = facula.Generator(device="cuda")
+    g.manual_seed(5)
+    a = facula.rand(10, device="cuda", generator=g)
+    g.manual_seed(5)
+    assert facula.equal(a, facula.rand(10, device="cuda", generator=g))
+    with pytest.raises(RuntimeError, match="generator"):
+        facula.rand(3, generator=g)
+    state = facula.cuda.get_rng_state()
+    first = facula.rand(4, device="cuda")
+    facula.cuda.set_rng_state(state)
+    assert facula.equal(first, facula.rand(4, device="cuda"))
+    facula.cuda.manual_seed(9)
+    assert facula.cuda.initial_seed() == 9
+    assert len(facula.cuda.default_generators) == facula.cuda.device_count()
+
+
+def test_streams_and_events():
+    s = facula.cuda.Stream()
+    assert s != facula.cuda.default_stream() and s.device_index == 0
+    start, end = facula.cuda.Event(enable_timing=True), facula.cuda.Event(enable_timing=True)
+    x = facula.randn(1000, device="cuda")
+    s.wait_stream(facula.cuda.current_stream())
+    with facula.cuda.stream(s):
+        assert facula.cuda.current_stream() == s
+        start.record()
+        y = x * 2 + 1
+        end.record()
+    x.record_stream(s)
+    assert facula.cuda.current_stream() == facula.cuda.default_stream()
+    facula.cuda.current_stream().wait_event(end)
+    end.synchronize()
+    assert end.query() and start.elapsed_time(end) >= 0
+    s.synchronize()
+    assert s.query()
+    close(y, x.cpu() * 2 + 1)
+    least, greatest = facula.cuda.Stream.priority_range()
+    assert greatest <= least
+    assert facula.cuda.Stream(priority=-1).priority <= 0
+    same = facula.cuda.ExternalStream(s.cuda_stream)
+    assert same == s and hash(same) == hash(s)
+    with pytest.raises(RuntimeError, match="timing|enable_timing"):
+        e = facula.cuda.Event()
+        e.record()
+        e.elapsed_time(end)
+
+
+def test_pinned_memory():
+    x = facula.randn(500).pin_memory()
+    assert x.is_pinned() and not facula.randn(3).is_pinned()
+    there = x.to("cuda", non_blocking=True)
+    back = facula.empty(500, pin_memory=True)
+    back.copy_(there, non_blocking=True)
+    facula.cuda.synchronize()
+    assert facula.equal(back, x)
+    with pytest.raises(RuntimeError, match="pin"):
+        there.pin_memory()
+
+
+def test_graphs():
+    static = facula.zeros(64, device="cuda")
+    side = facula.cuda.Stream()
+    side.wait_stream(facula.cuda.current_stream())
+    with facula.cuda.stream(side):
+        static * 3 + 1
+    facula.cuda.current_stream().wait_stream(side)
+    graph = facula.cuda.CUDAGraph()
+    with facula.cuda.graph(graph):
+        assert facula.cuda.is_current_stream_capturing()
+        out = static * 3 + 1
+        noise = facula.rand(64, device="cuda")
+    assert not facula.cuda.is_current_stream_capturing()
+    for k in (1.0, 5.0):
+        static.fill_(k)
+        graph.replay()
+        assert out.cpu().eq(3 * k + 1).all()
+    facula.manual_seed(4)
+    graph.replay()
+    first = noise.clone()
+    graph.replay()
+    assert not facula.equal(first, noise)
+    facula.manual_seed(4)
+    expected = facula.rand(64)
+    assert facula.equal(first.cpu(), expected)
+
+
+def test_waiting_in_a_capture_is_an_error_and_all_goes_on():
+    x = facula.ones(4, device="cuda")
+    graph = facula.cuda.CUDAGraph()
+    with pytest.raises(RuntimeError, match="captur"):
+        with facula.cuda.graph(graph):
+            (x + 1).sum().item()
+    assert (x + 1).sum().item() == 8
+
+
+def test_graphed_callables():
+    w = facula.randn(6, 6, device="cuda", requires_grad=True)
+
+    def layer(x):
+        return facula.tanh(x @ w)
+
+    sample = facula.randn(3, 6, device="cuda", requires_grad=True)
+    graphed = facula.cuda.make_graphed_callables(layer, (sample,))
+    x = facula.randn(3, 6, device="cuda", requires_grad=True)
+    out = graphed(x)
+    close(out, layer(x), 1e-5)
+    out.sum().backward()
+    got = x.grad.clone()
+    x.grad = None
+    layer(x).sum().backward()
+    close(got, x.grad, 1e-4)
+    with pytest.raises(RuntimeError, match="sample"):
+        graphed(facula.randn(4, 6, device="cuda"))
+
+
+def test_memory_figures():
+    gc.collect()
+    facula.cuda.empty_cache()
+    before = facula.cuda.memory_allocated()
+    facula.cuda.reset_peak_memory_stats()
+    x = facula.empty(1 << 20, device="cuda")
+    assert facula.cuda.memory_allocated() - before >= 4 << 20
+    assert facula.cuda.memory_reserved() >= facula.cuda.memory_allocated()
+    del x
+    assert facula.cuda.memory_allocated() == before
+    assert facula.cuda.max_memory_allocated() - before >= 4 << 20
+    stats = facula.cuda.memory_stats()
+    assert stats["allocated_bytes.all.current"] == before
+    assert facula.cuda.memory_stats_as_nested_dict()["allocated_bytes"]["all"]["current"] == before
+    free, total = facula.cuda.mem_get_info()
+    assert 0 < free <= total
+    assert "allocated" in facula.cuda.memory_summary().lower()
+    assert isinstance(facula.cuda.memory_snapshot(), list)
+
+
+def test_out_of_memory_is_an_error_and_all_goes_on():
+    _, total = facula.cuda.mem_get_info()
+    with pytest.raises(facula.OutOfMemoryError, match="(?s)empty.*free.*reserved") as error:
+        facula.empty(total * 2, dtype=facula.uint8, device="cuda")
+    assert isinstance(error.value, MemoryError)
+    assert facula.ones(3, device="cuda").sum().item() == 3
+
+
+def test_history_and_snapshot(tmp_path):
+    facula.cuda.memory._record_memory_history()
+    held = facula.empty(3000, device="cuda")
+    page = tmp_path / "memory.html"
+    facula.cuda.memory._dump_snapshot(page)
+    snapshot = facula.cuda.memory._snapshot()
+    facula.cuda.memory._record_memory_history(enabled=None)
+    assert page.read_text().startswith("<!doctype html>") and "test_history_and_snapshot" in page.read_text()
+    made = [entry for entry in snapshot["device_traces"][0]
+            if entry["action"] == "alloc" and entry["addr"] == held.data_ptr()]
+    assert len(made) == 1 and made[0]["size"] >= 12000
+    frame = made[0]["frames"][0]
+    assert frame["filename"].endswith("test_cuda.py") and frame["name"] == "test_history_and_snapshot"
+    assert "facula.empty(3000" in open(__file__).read().splitlines()[frame["line"] - 1]
+    block = [b for s in snapshot["segments"] for b in s["blocks"] if b["address"] == held.data_ptr()]
+    assert len(block) == 1 and block[0]["state"] == "active_allocated" and block[0]["frames"] == made[0]["frames"]
+
+
+def test_pools():
+    pool = facula.cuda.MemPool()
+    with facula.cuda.use_mem_pool(pool):
+        inside = facula.empty(1000, device="cuda")
+    outside = facula.empty(1000, device="cuda")
+    addresses = {b["address"] for s in pool.snapshot() for b in s["blocks"] if b["state"] == "active_allocated"}
+    assert inside.data_ptr() in addresses and outside.data_ptr() not in addresses
+
+
+def test_host_memory_figures():
+    facula.cuda.empty_cache()
+    facula.cuda.reset_peak_host_memory_stats()
+    before = facula.cuda.host_memory_stats()
+    x = facula.empty(1 << 20, pin_memory=True)
+    after = facula.cuda.host_memory_stats()
+    assert after["allocated_bytes.current"] - before["allocated_bytes.current"] >= 4 << 20
+    assert facula.cuda.host_memory_stats_as_nested_dict()["allocated_bytes"]["peak"] == after["allocated_bytes.peak"]
+    del x
+    facula.cuda.reset_peak_host_memory_stats()
+    facula.cuda.reset_accumulated_host_memory_stats()
+    now = facula.cuda.host_memory_stats()
+    assert now["allocated_bytes.peak"] == now["allocated_bytes.current"] < after["allocated_bytes.peak"]
+    assert now["allocations.allocated"] == 0
+
+
+def test_memory_without_a_tensor():
+    before = facula.cuda.memory_allocated()
+    address = facula.cuda.caching_allocator_alloc(1 << 20)
+    assert address and facula.cuda.memory_allocated() - before >= 1 << 20
+    facula.cuda.caching_allocator_delete(address)
+    assert facula.cuda.memory_allocated() == before
+
+
+@pytest.mark.parametrize("ask", ["utilization", "memory_usage", "temperature", "power_draw", "clock_rate"])
+def test_what_a_device_is_doing(ask):
+    # The vendor's library may not be there, or may not know.
+    try:
+        value = getattr(facula.cuda, ask)()
+    except NotImplementedError as error:
+        assert str(error).startswith(ask + ":") and len(str(error)) > len(ask) + 20
+    else:
+        assert isinstance(value, int) and value >= 0
+
+
+def test_processes():
+    try:
+        text = facula.cuda.list_gpu_processes()
+    except NotImplementedError as error:
+        assert str(error).startswith("list_gpu_processes:")
+    else:
+        assert text.startswith("GPU:0\n")
+    free, total = facula.cuda.mem_get_info()
+    assert 0 <= facula.cuda.device_memory_used() <= total
+
+
+def test_kernels_of_ones_own():
+    kernel = facula.cuda.Kernel("""
+        extern "C" __global__ void axpy(float* y, const float* x, float a, int n) {
+          int i = blockIdx.x * blockDim.x + threadIdx.x;
+          if (i < n) y[i] += a * x[i];
+        }""", "axpy")
+    x, y = facula.randn(300, device="cuda"), facula.zeros(300, device="cuda")
+    kernel(grid=2, block=256, args=[y, x, 2.5, 300])
+    close(y, x.cpu() * 2.5)
+    with pytest.raises(RuntimeError, match="(?s)broken.*nonsense"):
+        facula.cuda.Kernel('extern "C" __global__ void broken() { nonsense; }', "broken").compile()
+    with pytest.raises(RuntimeError, match="cpu"):
+        kernel(grid=1, block=32, args=[y.cpu(), x, 1.0, 3])
+    with pytest.raises(RuntimeError, match="block"):
+        kernel(grid=1, block=(4096, 4, 4), args=[y, x, 1.0, 3])
+    with pytest.raises(TypeError, match="argument 0"):
+        kernel(grid=1, block=32, args=["text", x, 1.0, 3])
+    with pytest.raises(ValueError, match="int64"):
+        kernel(grid=1, block=32, args=[y, x, 1.0, 2**40])
+
+
+def test_sized_arguments():
+    cuda = facula.cuda
+    kernel = cuda.Kernel("""
+        extern "C" __global__ void sizes(double* out, signed char a, unsigned char b, short c, unsigned short d, int e,
+                                         unsigned f, long long g, unsigned long long h, float i, double j, bool k) {
+          const double all[] = {double(a), double(b), double(c), double(d), double(e), double(f), double(g), double(h),
+                                double(i), j, double(k)};
+          for (int n = 0; n < 11; ++n) out[n] = all[n];
+        }""", "sizes")
+    out = facula.zeros(11, dtype=facula.float64, device="cuda")
+    kernel(grid=1, block=1, args=[out, cuda.int8(-128), cuda.uint8(255), cuda.int16(-32768), cuda.uint16(65535),
+                                  cuda.int32(-5), cuda.uint32(2**32 - 1), cuda.int64(-2**40), cuda.uint64(2**63),
+                                  cuda.float32(0.5), cuda.float64(0.1), True])
+    assert out.tolist() == [-128, 255, -32768, 65535, -5, 2**32 - 1, -2**40, 2**63, 0.5, 0.1, 1]
+    with pytest.raises(ValueError, match="int8.*300.*127"):
+        cuda.int8(300)
+    with pytest.raises(TypeError):
+        cuda.int32(1.5)
+
+
+def test_division_by_zero_is_reported_and_all_goes_on():
+    x = facula.tensor([4, 5, 6], device="cuda")
+    with pytest.raises(RuntimeError, match="(?i)zero"):
+        (x // facula.tensor([1, 0, 2], device="cuda")).tolist()
+    assert (x // 2).tolist() == [2, 2, 3]
+
+
+def test_dlpack_shares_memory():
+    x = facula.arange(6, device="cuda")
+    y = facula.from_dlpack(x)
+    y += 1
+    assert x.tolist() == [1, 2, 3, 4, 5, 6] and y.data_ptr() == x.data_ptr()
+    assert x.__dlpack_device__()[0] in (2, 10)
+
+
+def test_ops_without_a_kernel_say_so():
+    with pytest.raises(NotImplementedError, match="sort.*cuda"):
+        facula.randn(5, device="cuda").sort()
+
+
+def test_threads_have_their_own_current_device_and_stream():
+    seen = []
+
+    def work():
+        s = facula.cuda.Stream()
+        with facula.cuda.stream(s):
+            x = facula.ones(100, device="cuda") * 2
+        s.synchronize()
+        seen.append((x.sum().item(), facula.cuda.current_stream() == facula.cuda.default_stream()))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert seen == [(200.0, True)] * 4
+
+
+def test_a_fork_after_the_start_is_an_error_in_words():
+    program = """
+import os, facula
+facula.ones(2, device='cuda')
+read, write = os.pipe()
+if os.fork() == 0:
+    try:
+        facula.ones(2, device='cuda')
+        text = 'no error'
+    except RuntimeError as e:
+        text = str(e)
+    os.write(write, text.encode())
+    os._exit(0)
+os.close(write)
+os.wait()
+print(os.read(read, 10000).decode())
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert "fork" in done.stdout and "spawn" in done.stdout, done.stdout + done.stderr
+
+
+@two_devices
+def test_two_devices():
+    x = facula.randn(100, device="cuda:0")
+    y = x.to("cuda:1")
+    assert y.device.index == 1 and facula.equal(x.cpu(), y.cpu())
+    parts = facula.cuda.comm.scatter(x, [0, 1])
+    assert [p.device.index for p in parts] == [0, 1]
+    assert facula.equal(facula.cuda.comm.gather(parts, destination=1).cpu(), x.cpu())
+    total = facula.cuda.comm.reduce_add([x, y], 0)
+    close(total, x.cpu() * 2)
+    with facula.cuda.device_of(y):
+        assert facula.cuda.current_device() == 1
+    assert facula.cuda.can_device_access_peer(0, 1) in (True, False)
+
+
+def test_ranges_do_no_harm():
+    with facula.cuda.nvtx.range("work {}", 3):
+        facula.cuda.nvtx.mark("here")
+    facula.cuda.nvtx.range_push("a")
+    facula.cuda.nvtx.range_pop()
+
+
+def test_figures_of_products():
+    matmul = facula.backends.cuda.matmul
+    assert facula.get_float32_matmul_precision() == "highest" and matmul.allow_tf32 is False
+    try:
+        facula.set_float32_matmul_precision("medium")
+        assert matmul.allow_tf32 is True
+        matmul.allow_tf32 = False
+        assert facula.get_float32_matmul_precision() == "highest"
+        matmul.allow_tf32 = True
+        assert facula.get_float32_matmul_precision() == "high"
+        x = facula.randn(40, 50, device="cuda")
+        close(x @ x.t(), x.cpu() @ x.cpu().t(), 1e-1)
+        for name in ("allow_fp16_reduced_precision_reduction", "allow_bf16_reduced_precision_reduction",
+                     "allow_fp16_accumulation"):
+            before = getattr(matmul, name)
+            setattr(matmul, name, not before)
+            assert getattr(matmul, name) is not before
+            setattr(matmul, name, before)
+    finally:
+        facula.set_float32_matmul_precision("highest")
+    with pytest.raises(ValueError, match="exact"):
+        facula.set_float32_matmul_precision("exact")
+    with pytest.raises(TypeError, match="allow_tf32"):
+        matmul.allow_tf32 = 1
+    with pytest.raises(AttributeError):
+        matmul.allow_tf23 = True
