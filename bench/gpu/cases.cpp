@@ -1,18 +1,24 @@
 // The cases on large tensors: pointwise work, copies, reductions, random numbers and matrix products.
 #include "cases.h"
 
+#include <facula/cuda/matmul.h>
 #include <facula/facula.h>
 
 #include <cmath>
+#include <type_traits>
 #include <utility>
 
 using namespace facula;
 
+bool tiny_cases = false;
+
 namespace {
 
+int64_t scaled(int64_t n) { return tiny_cases ? std::max<int64_t>(n / 128, 8) : n; }
+
 const Device kGpu("cuda:0");
-constexpr int64_t kMany = int64_t{1} << 28;
-constexpr int64_t kSide = 16384;
+int64_t many() { return tiny_cases ? int64_t{1} << 14 : int64_t{1} << 28; }
+int64_t side() { return scaled(16384); }
 
 Tensor normal(IntArrayRef sizes, ScalarType dtype = kFloat) {
   return randn(sizes, TensorOptions().device(kGpu)).to(dtype);
@@ -40,16 +46,16 @@ using Unary = std::function<Tensor(const Tensor&)>;
 using Binary = std::function<Tensor(const Tensor&, const Tensor&)>;
 
 BenchCase unary(std::string name, ScalarType dtype, double bytes, double tolerance, Unary f, Unary reference) {
-  return {std::move(name), bytes * kMany, 0, tolerance, false, [=] {
-            const Tensor a = normal({kMany}, dtype);
+  return {std::move(name), bytes * many(), 0, tolerance, false, [=] {
+            const Tensor a = normal({many()}, dtype);
             return Prepared{[=] { f(a); }, [=] { return relative_error(sample(f(a)), reference(sample(a))); }};
           }};
 }
 
 BenchCase binary(std::string name, ScalarType first, ScalarType second, double bytes, double tolerance, Binary f,
                  Binary reference) {
-  return {std::move(name), bytes * kMany, 0, tolerance, false, [=] {
-            const Tensor a = normal({kMany}, first), b = normal({kMany}, second);
+  return {std::move(name), bytes * many(), 0, tolerance, false, [=] {
+            const Tensor a = normal({many()}, first), b = normal({many()}, second);
             return Prepared{[=] { f(a, b); },
                             [=] { return relative_error(sample(f(a, b)), reference(sample(a), sample(b))); }};
           }};
@@ -70,20 +76,20 @@ Tensor fused_chain(const Tensor& x, const Tensor& y) {
 
 // A case on a square of floats; the CPU computes the same on all of it.
 BenchCase on_square(std::string name, double bytes, double tolerance, Unary f) {
-  return {std::move(name), bytes * kSide * kSide, 0, tolerance, false, [=] {
-            const Tensor m = normal({kSide, kSide});
+  return {std::move(name), bytes * side() * side(), 0, tolerance, false, [=] {
+            const Tensor m = normal({side(), side()});
             return Prepared{[=] { f(m); }, [=] { return relative_error(f(m).cpu(), f(m.cpu())); }};
           }};
 }
 
 // A reduction of a square along a dim: the CPU does it in double precision, on 64 rows or columns.
 BenchCase reduction(std::string name, int64_t dim, double tolerance, Unary f) {
-  return {std::move(name), 4.0 * kSide * kSide, 0, tolerance, false, [=] {
-            const Tensor m = normal({kSide, kSide});
+  return {std::move(name), 4.0 * side() * side(), 0, tolerance, false, [=] {
+            const Tensor m = normal({side(), side()});
             return Prepared{[=] { f(m); },
                             [=] {
-                              const Tensor some = m.cpu().narrow(1 - dim, kSide / 3, 64).to(kDouble);
-                              return relative_error(f(m).cpu().narrow(0, kSide / 3, 64), f(some));
+                              const Tensor some = m.cpu().narrow(1 - dim, side() / 3, 64).to(kDouble);
+                              return relative_error(f(m).cpu().narrow(0, side() / 3, 64), f(some));
                             }};
           }};
 }
@@ -94,13 +100,13 @@ Tensor out_tensor(int64_t n) { return full({n}, NAN, TensorOptions().dtype(kFloa
 
 std::vector<BenchCase> pointwise_cases() {
   std::vector<BenchCase> cases;
-  cases.push_back({"copy_f32_2^28", 8.0 * kMany, 0, 0, false, [] {
-                     const Tensor a = normal({kMany}), o = out_tensor(kMany);
+  cases.push_back({"copy_f32_2^28", 8.0 * many(), 0, 0, false, [] {
+                     const Tensor a = normal({many()}), o = out_tensor(many());
                      return Prepared{[=] { o.copy_(a); }, [=] { return relative_error(sample(o), sample(a)); }};
                    }});
-  cases.push_back({"add_f32_2^28", 12.0 * kMany, 0, 1e-6, false, [] {
-                     const Tensor a = normal({kMany}), b = normal({kMany});
-                     Tensor o = out_tensor(kMany);
+  cases.push_back({"add_f32_2^28", 12.0 * many(), 0, 1e-6, false, [] {
+                     const Tensor a = normal({many()}), b = normal({many()});
+                     Tensor o = out_tensor(many());
                      return Prepared{[=]() mutable { add_out(o, a, b); },
                                      [=] { return relative_error(sample(o), sample(a) + sample(b)); }};
                    }});
@@ -117,21 +123,21 @@ std::vector<BenchCase> pointwise_cases() {
   cases.push_back(binary("chain6_f32_eager", kFloat, kFloat, 12, 1e-6, chain, chain));
   cases.push_back(binary("chain6_f32_compile", kFloat, kFloat, 12, 1e-6, fused_chain, chain));
   cases.push_back(on_square("transpose_copy_f32_16384", 8, 0, [](const Tensor& m) { return m.t().contiguous(); }));
-  cases.push_back({"bcast_add_f32_16384", 8.0 * kSide * kSide, 0, 1e-6, false, [] {
-                     const Tensor m = normal({kSide, kSide}), v = normal({kSide});
+  cases.push_back({"bcast_add_f32_16384", 8.0 * side() * side(), 0, 1e-6, false, [] {
+                     const Tensor m = normal({side(), side()}), v = normal({side()});
                      return Prepared{[=] { m + v; }, [=] { return relative_error((m + v).cpu(), m.cpu() + v.cpu()); }};
                    }});
   cases.push_back(on_square("strided_slice_mul_f32", 6, 0, [](const Tensor& m) {
     return m.index({indexing::Slice(), indexing::Slice(indexing::None, indexing::None, 2)}) * 2;
   }));
-  constexpr int64_t kImages = int64_t{32} * 64 * 56 * 56;
-  cases.push_back({"permute_nhwc_f32", 8.0 * kImages, 0, 0, false, [] {
-                     const Tensor x = normal({32, 64, 56, 56});
+  const int64_t images = tiny_cases ? 2 : 32;
+  cases.push_back({"permute_nhwc_f32", 8.0 * images * 64 * 56 * 56, 0, 0, false, [=] {
+                     const Tensor x = normal({images, 64, 56, 56});
                      const auto f = [](const Tensor& t) { return t.permute({0, 2, 3, 1}).contiguous(); };
                      return Prepared{[=] { f(x); }, [=] { return relative_error(f(x).cpu(), f(x.cpu())); }};
                    }});
-  cases.push_back({"randn_f32_2^28", 4.0 * kMany, 0, 1e-2, false, [] {
-                     const auto draw = [] { return randn({kMany}, TensorOptions().device(kGpu)); };
+  cases.push_back({"randn_f32_2^28", 4.0 * many(), 0, tiny_cases ? 0.1 : 1.5e-2, false, [] {
+                     const auto draw = [] { return randn({many()}, TensorOptions().device(kGpu)); };
                      return Prepared{[=] { draw(); },
                                      [=] {
                                        const Tensor x = sample(draw());
@@ -139,9 +145,9 @@ std::vector<BenchCase> pointwise_cases() {
                                               std::abs(x.square().mean().item<double>() - 1) / 2;
                                      }};
                    }});
-  constexpr int64_t kHalf = kMany / 2;
-  cases.push_back({"dropout_fwd_bf16_2^27", 5.0 * kHalf, 0, 1e-2, false, [] {
-                     const Tensor x = normal({kHalf}, kBFloat16);
+  const int64_t half = many() / 2;
+  cases.push_back({"dropout_fwd_bf16_2^27", 5.0 * half, 0, tiny_cases ? 0.1 : 1e-2, false, [=] {
+                     const Tensor x = normal({half}, kBFloat16);
                      return Prepared{[=] { dropout(x, 0.1, true); },
                                      [=] {
                                        const Tensor y = sample(dropout(x, 0.1, true)), from = sample(x);
@@ -157,8 +163,8 @@ std::vector<BenchCase> reduction_cases() {
   std::vector<BenchCase> cases;
   const auto whole = [&](std::string name, double tolerance, Unary f) {
     cases.push_back(
-        {std::move(name), 4.0 * kMany, 0, tolerance, false, [=] {
-           const Tensor a = normal({kMany}) + 1;
+        {std::move(name), 4.0 * many(), 0, tolerance, false, [=] {
+           const Tensor a = normal({many()}) + 1;
            return Prepared{[=] { f(a); }, [=] { return relative_error(f(a).cpu(), f(a.cpu().to(kDouble))); }};
          }});
   };
@@ -173,8 +179,8 @@ std::vector<BenchCase> reduction_cases() {
     cases.push_back(reduction(name("var"), dim, 1e-5, [dim = dim](const Tensor& m) { return m.var(dim); }));
     cases.push_back(reduction(name("logsumexp"), dim, 1e-6, [dim = dim](const Tensor& m) { return m.logsumexp(dim); }));
   }
-  cases.push_back({"cumsum_rows_f32", 8.0 * kMany, 0, 1e-5, false, [] {
-                     const Tensor m = normal({kSide, kSide});
+  cases.push_back({"cumsum_rows_f32", 8.0 * many(), 0, 1e-5, false, [] {
+                     const Tensor m = normal({side(), side()});
                      return Prepared{[=] { m.cumsum(1); },
                                      [=] {
                                        return relative_error(m.cumsum(1).narrow(0, 0, 64).cpu(),
@@ -185,11 +191,11 @@ std::vector<BenchCase> reduction_cases() {
   for (const auto& [rows, columns] : kSoftmax) {
     const std::string name = "softmax_bf16_" + std::to_string(rows) + "x" + std::to_string(columns);
     cases.push_back({name, 4.0 * rows * columns, 0, 4e-3, false, [rows = rows, columns = columns] {
-                       const Tensor x = normal({rows, columns}, kBFloat16);
+                       const Tensor x = normal({scaled(rows), scaled(columns)}, kBFloat16);
                        return Prepared{[=] { x.softmax(1); },
                                        [=] {
-                                         return relative_error(x.softmax(1).narrow(0, 0, 64).cpu(),
-                                                               x.narrow(0, 0, 64).cpu().to(kDouble).softmax(1));
+                                         return relative_error(x.softmax(1).narrow(0, 0, 8).cpu(),
+                                                               x.narrow(0, 0, 8).cpu().to(kDouble).softmax(1));
                                        }};
                      }});
   }
@@ -204,7 +210,8 @@ std::vector<BenchCase> matmul_cases() {
     return relative_error(result.narrow(0, from, rows).cpu(),
                           matmul(a.narrow(0, from, rows).cpu().to(kDouble), b.cpu().to(kDouble)));
   };
-  const auto square = [&](std::string name, int64_t n, ScalarType dtype, double tolerance) {
+  const auto square = [&](std::string name, int64_t size, ScalarType dtype, double tolerance) {
+    const int64_t n = scaled(size);
     cases.push_back({std::move(name), 0, 2.0 * std::pow(n, 3), tolerance, false, [=] {
                        const Tensor a = normal({n, n}, dtype), b = normal({n, n}, dtype);
                        return Prepared{[=] { matmul(a, b); }, [=] { return some_rows(matmul(a, b), a, b); }};
@@ -213,28 +220,47 @@ std::vector<BenchCase> matmul_cases() {
   for (const int64_t n : {512, 1024, 2048, 4096, 8192}) square("mm_bf16_" + std::to_string(n), n, kBFloat16, 4e-3);
   square("mm_f32_4096", 4096, kFloat, 1e-6);
   square("mm_f64_4096", 4096, kDouble, 1e-13);
+  square("mm_tf32_4096", 4096, kFloat, 1e-3);
+  cases.back().prepare = [plain = cases.back().prepare] {
+    const Prepared prepared = plain();
+    const auto allowed = [](const auto& f) {
+      return [f] {
+        cuda::set_allow_tf32(true);
+        if constexpr (std::is_void_v<decltype(f())>) {
+          f();
+          cuda::set_allow_tf32(false);
+        } else {
+          const auto result = f();
+          cuda::set_allow_tf32(false);
+          return result;
+        }
+      };
+    };
+    return Prepared{allowed(prepared.run), allowed(prepared.check)};
+  };
   cases.push_back({"bmm_bf16_512x256", 0, 512 * 2.0 * std::pow(256, 3), 4e-3, false, [=] {
-                     const Tensor a = normal({512, 256, 256}, kBFloat16);
+                     const Tensor a = normal({scaled(512), 256, 256}, kBFloat16);
                      return Prepared{
                          [=] { matmul(a, a); },
-                         [=] { return some_rows(matmul(a, a).select(0, 300), a.select(0, 300), a.select(0, 300)); }};
+                         [=] { return some_rows(matmul(a, a).select(0, -1), a.select(0, -1), a.select(0, -1)); }};
                    }});
   const double linear_flops = 2.0 * 16384 * 4096 * 16384;
   const auto linear_case = [&](std::string name, bool with_gelu) {
     cases.push_back({std::move(name), 0, linear_flops, 4e-3, false, [=] {
-                       const Tensor x = normal({16384, 4096}, kBFloat16);
+                       const int64_t m = scaled(16384), k = scaled(4096);
+                       const Tensor x = normal({m, k}, kBFloat16);
                        // As a layer is initialised, so that results are of the order of one.
-                       const Tensor w = (normal({16384, 4096}) / 64).to(kBFloat16), bias = normal({16384}, kBFloat16);
+                       const Tensor w = (normal({m, k}) / 64).to(kBFloat16), bias = normal({m}, kBFloat16);
                        const auto f = [=](const Tensor& of) {
                          const Tensor y = linear(of, w, bias);
                          return with_gelu ? gelu(y) : y;
                        };
                        return Prepared{[=] { f(x); },
                                        [=] {
-                                         const Tensor few = x.narrow(0, 5000, 8);
+                                         const Tensor few = x.narrow(0, m / 3, 8);
                                          const Tensor y =
                                              linear(few.cpu().to(kDouble), w.cpu().to(kDouble), bias.cpu().to(kDouble));
-                                         return relative_error(f(x).narrow(0, 5000, 8).cpu(), with_gelu ? gelu(y) : y);
+                                         return relative_error(f(x).narrow(0, m / 3, 8).cpu(), with_gelu ? gelu(y) : y);
                                        }};
                      }});
   };
@@ -242,7 +268,7 @@ std::vector<BenchCase> matmul_cases() {
   linear_case("linear_gelu_bf16_16384x4096x16384", true);
   cases.push_back({"int_mm_4096", 0, 2.0 * std::pow(4096, 3), 0, false, [=] {
                      const TensorOptions bytes = TensorOptions().dtype(kChar).device(kGpu);
-                     const Tensor a = randint(-127, 127, {4096, 4096}, bytes);
+                     const Tensor a = randint(-127, 127, {scaled(4096), scaled(4096)}, bytes);
                      const Tensor b = a.t().contiguous().t();
                      return Prepared{[=] { _int_mm(a, b); }, [=] { return some_rows(_int_mm(a, b), a, b); }};
                    }});
@@ -250,7 +276,8 @@ std::vector<BenchCase> matmul_cases() {
     // The matrix is what must be read.
     cases.push_back(
         {"gemv_bf16_" + std::to_string(m) + "x8192x8192", 2.0 * 8192 * 8192, 0, 4e-3, false, [=] {
-           const Tensor x = normal({m, 8192}, kBFloat16), w = normal({8192, 8192}, kBFloat16);
+           const int64_t n = scaled(8192);
+           const Tensor x = normal({m, n}, kBFloat16), w = normal({n, n}, kBFloat16);
            return Prepared{[=] { matmul(x, w.t()); }, [=] { return some_rows(matmul(x, w.t()), x, w.t()); }};
          }});
   }

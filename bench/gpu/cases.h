@@ -21,6 +21,9 @@ struct BenchCase {
   std::function<Prepared()> prepare;
 };
 
+// Tiny tensors instead of large ones, to try the program itself on the software GPU. Set before the cases are made.
+extern bool tiny_cases;
+
 std::vector<BenchCase> pointwise_cases();
 std::vector<BenchCase> reduction_cases();
 std::vector<BenchCase> matmul_cases();

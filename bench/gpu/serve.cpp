@@ -5,6 +5,7 @@
 //   time NAME COUNT   microseconds of COUNT runs
 //   drop              lets go of everything
 //
+// With `--tiny` all tensors are tiny, which tries the program and measures nothing.
 // `--first-op` instead measures the time from the start of main until the first result of an op is on the host.
 #include "cases.h"
 
@@ -159,6 +160,7 @@ int first_op(Clock::time_point start) {
 int main(int argc, char** argv) {
   const auto start = Clock::now();
   if (argc > 1 && std::string_view(argv[1]) == "--first-op") return first_op(start);
+  tiny_cases = argc > 1 && std::string_view(argv[1]) == "--tiny";
   Server server;
   for (std::string line; std::getline(std::cin, line);) std::cout << server.answer(line) << std::endl;
   return 0;

@@ -87,10 +87,11 @@ _PRECISIONS = ("highest", "high", "medium")
 
 
 def set_float32_matmul_precision(precision):
-    """How exactly GPUs multiply float32 matrices: 'highest' is float32 throughout; 'high' and 'medium' may round the factors
-    to TF32 where the chip multiplies those faster."""
+    """How exactly GPUs multiply float32 matrices: 'highest' is float32 throughout; 'high' and 'medium' may round the
+    factors to TF32 where the chip multiplies those faster."""
     if precision not in _PRECISIONS:
-        raise _native.ArgumentError(f"set_float32_matmul_precision(): expected one of {', '.join(_PRECISIONS)}, got {precision!r}")
+        raise _native.ArgumentError(f"set_float32_matmul_precision(): expected one of {', '.join(_PRECISIONS)}, "
+                                    f"got {precision!r}")
     _native._cuda._set_float32_matmul_precision(_PRECISIONS.index(precision))
 
 

@@ -1,5 +1,5 @@
-"""Where the C++ side of the installed package lies, for builds that use it: `python -m facula --cmake-dir`; and what was found of
-GPUs: `python -m facula --gpu`."""
+"""Where the C++ side of the installed package lies, for builds that use it: `python -m facula --cmake-dir`; and what
+was found of GPUs: `python -m facula --gpu`."""
 import argparse
 import sys
 from pathlib import Path
@@ -27,7 +27,8 @@ def describe_gpus():
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="python -m facula", description="Tells where the C++ side of the package lies, and which GPUs were found.")
+    parser = argparse.ArgumentParser(
+        prog="python -m facula", description="Tells where the C++ side of the package lies, and which GPUs were found.")
     group = parser.add_mutually_exclusive_group(required=True)
     group.add_argument("--version", action="version", version=__version__)
     for name, (_, text) in PLACES.items():

@@ -15,7 +15,10 @@ def rebuild_tensor(data, dtype, size, stride, requires_grad, device="cpu"):
     """A tensor from its parts; pickles call it by name. Without data it has a shape only."""
     made = _native.empty_strided(tuple(size), tuple(stride), dtype=getattr(_native, dtype), device=device)
     if data is not None:
-        _native._write_bytes(made, data)
+        host = _native.empty_strided(made.shape, made.stride(), dtype=made.dtype) if made.is_cuda else made
+        _native._write_bytes(host, data)
+        if host is not made:
+            made.copy_(host)
     return made.requires_grad_() if requires_grad else made
 
 
@@ -26,6 +29,7 @@ def reduce_tensor(tensor, protocol):
     if not source.is_meta:
         if not _native._is_dense(source):
             source = source.contiguous()
+        source = source.cpu()
         flat = source.as_strided((source.numel(),), (1,)).view(_native.uint8) if source.numel() else b""
         # From protocol 5 on the memory goes into the pickle, or past it, without a copy on the way.
         data = pickle.PickleBuffer(flat) if protocol >= 5 else bytes(flat)

@@ -1,4 +1,5 @@
-"""The version of the package and of the GPU platform that it found: `cuda` or `hip` is a text such as '13.0', the other None."""
+"""The version of the package and of the GPU platform that it found: `cuda` or `hip` is a text such as '13.0', the other
+None."""
 __version__ = "0.1.0"
 
 

@@ -1,4 +1,4 @@
-// GPUs for Python: what facula/cuda is made of. Names begin with an underscore where Python gives them their final shape.
+// GPUs for Python: what facula/cuda is made of. Names that Python gives their final form begin with an underscore.
 #include <facula/cuda.h>
 #include <facula/facula.h>
 
@@ -130,20 +130,18 @@ void add_streams(nb::module_& m) {
   using cuda::CUDAEvent;
   using cuda::CUDAStream;
   nb::class_<CUDAStream>(m, "_Stream")
-      .def_static("_from_pool", [](int priority, int device) {
-        return cuda::getStreamFromPool(priority, static_cast<DeviceIndex>(device));
-      })
-      .def_static("_current",
-                  [](int device) { return cuda::getCurrentCUDAStream(static_cast<DeviceIndex>(device)); })
-      .def_static("_default",
-                  [](int device) { return cuda::getDefaultCUDAStream(static_cast<DeviceIndex>(device)); })
+      .def_static(
+          "_from_pool",
+          [](int priority, int device) { return cuda::getStreamFromPool(priority, static_cast<DeviceIndex>(device)); })
+      .def_static("_current", [](int device) { return cuda::getCurrentCUDAStream(static_cast<DeviceIndex>(device)); })
+      .def_static("_default", [](int device) { return cuda::getDefaultCUDAStream(static_cast<DeviceIndex>(device)); })
       .def_static("_external",
                   [](uintptr_t handle, int device) {
                     return cuda::getStreamFromExternal(reinterpret_cast<void*>(handle),
                                                        static_cast<DeviceIndex>(device));
                   })
-      .def_static("_from_id", [](int64_t id,
-                                 int device) { return cuda::getStreamFromId(id, static_cast<DeviceIndex>(device)); })
+      .def_static("_from_id",
+                  [](int64_t id, int device) { return cuda::getStreamFromId(id, static_cast<DeviceIndex>(device)); })
       .def("_make_current", [](const CUDAStream& s) { cuda::setCurrentCUDAStream(s); })
       .def("query", &CUDAStream::query, nb::call_guard<nb::gil_scoped_release>())
       .def("synchronize", &CUDAStream::synchronize, nb::call_guard<nb::gil_scoped_release>())

@@ -10,6 +10,7 @@
 #include "core/dispatch.h"
 #include "exchange.h"
 #include "keywords.h"
+#include "waiting.h"
 
 namespace facula::python {
 namespace nb = nanobind;
@@ -170,7 +171,7 @@ class DtypeFinder {
 // ---- The values of nested data.
 
 Scalar number_of(PyObject* object) {
-  if (is_tensor(object)) return tensor_of(object).item();
+  if (is_tensor(object)) return item_of(tensor_of(object));
   if (is_number(object, Lenient::No)) return to_scalar(object);
   if (PyIndex_Check(object)) {
     nb::object integer = nb::steal(PyNumber_Index(object));
@@ -431,7 +432,11 @@ Tensor tensor_from_data(PyObject* data, std::optional<ScalarType> dtype, std::op
 PyObject* list_from_tensor(const Tensor& tensor) {
   const TensorImpl* impl = tensor.impl();
   FACULA_CHECK(!impl->device.is_meta(), NotSupportedError, "tolist(): Cannot copy out of meta tensor; no data!");
-  const Tensor host = impl->device.is_cpu() ? tensor : tensor.cpu();
+  Tensor host = tensor;
+  if (!impl->device.is_cpu()) {
+    const Released released(reading_work(tensor));
+    host = tensor.cpu();
+  }
   const auto* data = static_cast<const char*>(host.data_ptr());
   return ListMaker{dispatch_dtype(impl->dtype, []<class T>() { return &number_list<T>; }), host.sizes(), host.strides(),
                    static_cast<int64_t>(elementSize(impl->dtype))}

@@ -3,6 +3,7 @@
 #include <facula/facula.h>
 
 #include "arguments.h"
+#include "waiting.h"
 
 namespace facula::python {
 namespace {
@@ -186,7 +187,7 @@ Tensor absolute(const Tensor& t) { return facula::abs(t); }
 Scalar only_element(const Tensor& t, const char* what) {
   FACULA_CHECK(t.numel() == 1, ValueError, "only one element tensors can be converted to ", what,
                "; this one has sizes ", t.sizes());
-  return t.item();
+  return item_of(t);
 }
 
 int to_truth(PyObject* self) {
@@ -197,7 +198,7 @@ int to_truth(PyObject* self) {
           throw Error("Boolean value of Tensor with no values is ambiguous; ask t.numel() > 0 instead");
         if (t.numel() > 1)
           throw Error("Boolean value of Tensor with more than one value is ambiguous; use t.any() or t.all()");
-        return t.item().is_zero() ? 0 : 1;
+        return item_of(t).is_zero() ? 0 : 1;
       },
       -1);
 }
@@ -223,7 +224,7 @@ PyObject* to_python_index(PyObject* self) {
     const Tensor& t = tensor_of(self);
     if (!isIntegralType(t.scalar_type(), true) || t.numel() != 1)
       throw TypeMismatch("only integer tensors of a single element can be converted to an index");
-    const Scalar value = t.item();
+    const Scalar value = item_of(t);
     if (value.tag() == Scalar::Tag::UInt) return PyLong_FromUnsignedLongLong(value.toUInt64());
     return PyLong_FromLongLong(value.toLong());
   });

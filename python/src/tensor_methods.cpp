@@ -7,6 +7,7 @@
 #include "from_python.h"
 #include "keywords.h"
 #include "tensor_methods.h"
+#include "waiting.h"
 
 namespace facula::python {
 namespace nb = nanobind;
@@ -41,7 +42,7 @@ PyObject* data_ptr(PyObject* self, PyObject*) {
 }
 
 PyObject* item(PyObject* self, PyObject*) {
-  return guarded([&]() -> PyObject* { return from_scalar(tensor_of(self).item()); });
+  return guarded([&]() -> PyObject* { return from_scalar(item_of(tensor_of(self))); });
 }
 
 PyObject* tolist(PyObject* self, PyObject*) {
@@ -113,7 +114,7 @@ PyObject* converted(const Tensor& t, const TensorOptions& options, bool non_bloc
                     std::optional<MemoryFormat> format) {
   Tensor made;
   {
-    const Released released(t.impl()->numel);
+    const Released released(reading_work(t));
     made = t.to(options, non_blocking, copy, format);
   }
   return wrap(std::move(made));

@@ -14,8 +14,8 @@ namespace facula {
   _(NumThreads, "FACULA_NUM_THREADS", "threads of the CPU at start; default: what OpenMP takes")    \
   _(HostCacheMb, "FACULA_HOST_CACHE_MB", "megabytes of freed host memory kept for reuse")           \
   _(Simd, "FACULA_SIMD", "widest vector instructions used: sse4, avx2, avx512 or neon")             \
-  _(LaunchBlocking, "FACULA_LAUNCH_BLOCKING", "1: wait for the GPU after each launch")           \
-  _(CudaLaunchBlocking, "CUDA_LAUNCH_BLOCKING", "the same under CUDA's name")                    \
+  _(LaunchBlocking, "FACULA_LAUNCH_BLOCKING", "1: wait for the GPU after each launch")              \
+  _(CudaLaunchBlocking, "CUDA_LAUNCH_BLOCKING", "the same under CUDA's name")                       \
   _(CudaAllocConf, "FACULA_CUDA_ALLOC_CONF", "settings of the GPU's caching allocator")             \
   _(TorchCudaAllocConf, "PYTORCH_CUDA_ALLOC_CONF", "the same under PyTorch's name")                 \
   _(TorchAllocConf, "PYTORCH_ALLOC_CONF", "the same under PyTorch's newer name")                    \
@@ -37,7 +37,7 @@ namespace facula {
   _(RocrVisibleDevices, "ROCR_VISIBLE_DEVICES", "the same for AMD, one layer below")                \
   _(GpuDeviceOrdinal, "GPU_DEVICE_ORDINAL", "the same for AMD, under its oldest name")              \
   _(NvidiaVisibleDevices, "NVIDIA_VISIBLE_DEVICES", "what a container was given")                   \
-  _(NvtxInjection, "NVTX_INJECTION64_PATH", "set by profilers: the library that takes ranges")     \
+  _(NvtxInjection, "NVTX_INJECTION64_PATH", "set by profilers: the library that takes ranges")      \
   _(Home, "HOME", "the user's folder")                                                              \
   _(XdgCacheHome, "XDG_CACHE_HOME", "the user's folder of caches")                                  \
   _(LdLibraryPath, "LD_LIBRARY_PATH", "read to keep libraries of the working directory out")        \

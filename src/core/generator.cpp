@@ -106,8 +106,8 @@ uint64_t seed() {
 
 GeneratorImpl& generator_or_default(const std::optional<Generator>& generator, Device device, const char* op) {
   if (!generator || !generator->defined()) return default_impl(device);
-  FACULA_CHECK(generator->device().type() == device.type(), DeviceError, op, ": Expected a '", Device(device.type()).str(),
-               "' device type for generator but found '", generator->device().str(),
+  FACULA_CHECK(generator->device().type() == device.type(), DeviceError, op, ": Expected a '",
+               Device(device.type()).str(), "' device type for generator but found '", generator->device().str(),
                "'. Make one with make_generator(seed, device)");
   return *generator->impl();
 }

@@ -52,12 +52,14 @@ bool caching();                  // FACULA_NO_CUDA_MEMORY_CACHING, PYTORCH_NO_CU
 // ValueError names what is not known.
 void set_allocator_settings(const std::string& text);
 // Kernels of `peer` may reach memory of `device`: mapped memory needs to be told, now and as it grows.
-void allow_peer(int device, int peer);
+// False when the driver refuses; copies then go another way.
+bool allow_peer(int device, int peer);
 
 // Pools of their own: what a graph uses while it is captured and replayed.
 using PoolId = uint64_t;
 PoolId new_pool_id();
-void begin_pool(int device, PoolId pool, const StreamRef* only_on);  // allocations go there (only those of one stream)
+// Allocations go there: those of one stream and of streams that joined its capture, or (nullptr) those of this thread.
+void begin_pool(int device, PoolId pool, const StreamRef* only_on);
 void end_pool(int device, PoolId pool);
 void release_pool(int device, PoolId pool);  // counted: the last one frees it
 

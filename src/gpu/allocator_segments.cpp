@@ -18,8 +18,8 @@ size_t segment_bytes(size_t size) {
 
 // What a driver answers that can allocate but not map, whatever it said of itself.
 bool cannot_map(Status status) {
-  return status.fault == Fault::NotSupported || status.fault == Fault::InvalidValue || status.fault == Fault::InvalidDevice ||
-         status.fault == Fault::Other;
+  return status.fault == Fault::NotSupported || status.fault == Fault::InvalidValue ||
+         status.fault == Fault::InvalidDevice || status.fault == Fault::Other;
 }
 
 }  // namespace
@@ -390,18 +390,18 @@ void DeviceHeap::drop_dead_pools() {
   });
 }
 
-void allow_peer(int device, int peer) {
+bool allow_peer(int device, int peer) {
   DeviceHeap& heap = device_heap(device, "enable_peer_access");
   std::lock_guard lock(heap.mutex);
-  if (std::find(heap.peers.begin(), heap.peers.end(), peer) != heap.peers.end()) return;
-  heap.peers.push_back(peer);
+  if (std::find(heap.peers.begin(), heap.peers.end(), peer) != heap.peers.end()) return true;
   for (const Segment* segment : heap.segments) {
     if (!segment->growing) continue;
     const size_t piece = segment->pool->piece();
     for (size_t i = 0; i < segment->pieces.size(); ++i)
-      if (segment->pieces[i])
-        check(heap.driver.set_access(segment->data + i * piece, piece, peer), "enable_peer_access");
+      if (segment->pieces[i] && !heap.driver.set_access(segment->data + i * piece, piece, peer).ok()) return false;
   }
+  heap.peers.push_back(peer);
+  return true;
 }
 
 }  // namespace facula::gpu

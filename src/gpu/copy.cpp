@@ -100,8 +100,8 @@ const Kernel& sequence_kernel(const char* kind, std::atomic<const Kernel*>& slot
     const bool affine = std::strcmp(kind, "affine") == 0;
     const std::string name = str(kind, "_", dtype_name(dtype));
     return new Kernel(
-        name, str("#include \"gpu/kernels/sequence.h\"\nextern \"C\" __global__ void __launch_bounds__(", kThreads, ") ",
-                  name, "(const facula::", affine ? "AffineArgs" : "IntegerArgs", " args) {\n  facula::", kind,
+        name, str("#include \"gpu/kernels/sequence.h\"\nextern \"C\" __global__ void __launch_bounds__(", kThreads,
+                  ") ", name, "(const facula::", affine ? "AffineArgs" : "IntegerArgs", " args) {\n  facula::", kind,
                   "<facula::DType::", toString(dtype), ", ", 1 << vector, ">(args);\n}\n"));
   });
 }
@@ -111,8 +111,7 @@ using SequenceTable = std::atomic<const Kernel*>[kNumScalarTypes][5];
 void run_sequence(const char* kind, SequenceTable& table, void* data, ScalarType dtype, int64_t count,
                   KernelArguments& args, const Work& work) {
   const int width = std::countr_zero(elementSize(dtype));
-  const int vector =
-      std::max(0, std::min<int>(4 - width, std::countr_zero(reinterpret_cast<uintptr_t>(data)) - width));
+  const int vector = std::max(0, std::min<int>(4 - width, std::countr_zero(reinterpret_cast<uintptr_t>(data)) - width));
   const Kernel& kernel = sequence_kernel(kind, table[index_of(dtype)][vector], dtype, vector);
   const int64_t each = int64_t{kThreads} << vector, blocks = (count + each - 1) / each;
   FACULA_CHECK(blocks <= INT32_MAX, NotSupportedError, work.op, ": ", count,
@@ -129,7 +128,8 @@ void copy_strided(void* to, const int64_t* to_strides, ScalarType to_dtype, cons
   Space space;
   build_space(space, raw_copy_program(elementSize(to_dtype)), sizes, {&load, 1}, {&store, 1});
   if (space.count == 0) return;
-  const bool one_piece = space.dims == 1 && (space.sizes[0] == 1 || (space.strides[0][0] == 1 && space.strides[1][0] == 1));
+  const bool one_piece =
+      space.dims == 1 && (space.sizes[0] == 1 || (space.strides[0][0] == 1 && space.strides[1][0] == 1));
   if (!one_piece) return copy_bits(space, work);
   if (to != from) copy_on_device(to, from, static_cast<size_t>(space.count) * space.widths[0], work);
 }

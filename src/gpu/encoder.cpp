@@ -317,6 +317,7 @@ bool reaches(int device, int peer, const char* op) {
     RelaxedCapture relaxed;
     const Status status = table().enable_peer_access(peer);
     can = status.ok() || status.fault == Fault::PeerAccessAlreadyEnabled;
+    if (can) can = allow_peer(peer, device);
   }
   answer.store(can ? Yes : No, std::memory_order_release);
   return can;

@@ -52,8 +52,8 @@ void build_space(Space& s, const Program& program, IntArrayRef sizes, std::span<
     const ArrayArg& array = load ? loads[a] : stores[a - loads.size()];
     raw[a] = array.strides;
     s.data[a] = array.data;
-    s.widths[a] = static_cast<uint8_t>(
-        elementSize(load ? program.loads()[a] : program.stores()[a - loads.size()].dtype));
+    s.widths[a] =
+        static_cast<uint8_t>(elementSize(load ? program.loads()[a] : program.stores()[a - loads.size()].dtype));
   }
   // From the innermost: the later dim comes first among equals. Few dims, so that insertion is the fastest sort.
   const int64_t* key = raw[loads.size()];
@@ -68,8 +68,7 @@ void build_space(Space& s, const Program& program, IntArrayRef sizes, std::span<
   for (size_t k = 0; k < n; ++k) {
     const size_t d = order[k];
     bool merge = s.dims > 0;
-    for (size_t a = 0; merge && a < s.arrays; ++a)
-      merge = raw[a][d] == s.strides[a][s.dims - 1] * s.sizes[s.dims - 1];
+    for (size_t a = 0; merge && a < s.arrays; ++a) merge = raw[a][d] == s.strides[a][s.dims - 1] * s.sizes[s.dims - 1];
     if (merge) {
       s.sizes[s.dims - 1] *= sizes[d];
       continue;

@@ -96,8 +96,7 @@ std::string kernel_text(KernelKind kind, ElementId id) {
   const Element& e = kElements[id];
   const std::string type = str("mk::", e.name);
   const auto tile = [&](int side) {
-    // Half of the registers for each of two blocks: one multiplies while the other waits for memory.
-    const int blocks_at_once = side == 128 ? 2 : 1;
+    const int blocks_at_once = 2;  // one multiplies while the other waits for memory
     if (e.cores && side > 32)
       return kernel_text("matmul_mma", "Params", blocks_at_once, str("mk::kCoreBytes<", type, ", ", side, ">"),
                          str("square_product<", type, ", ", side, ">"));
@@ -107,17 +106,20 @@ std::string kernel_text(KernelKind kind, ElementId id) {
         str("tile_product<", type, ", ", side, ", ", side, ", ", depth, ", ", side / 16, ", ", side / 16, ">"));
   };
   const auto vector = [&](const std::string& numbers, const std::string& call) {
-    return kernel_text("matmul_vector", "VectorParams", 1,
-                       str(numbers, " * ", kThreads, " * sizeof(", type, "::Compute)"), call);
+    // What is under way fits the registers of so many blocks.
+    const int blocks_at_once = e.in_bytes == 1 ? 2 : kind == kRowsWarp && e.in_bytes > 2 ? 3 : 4;
+    return kernel_text("matmul_vector", "VectorParams", blocks_at_once, str(numbers, " * sizeof(", type, "::Compute)"),
+                       call);
   };
   switch (kind) {
     case kTile32: return tile(32);
     case kTile64: return tile(64);
     case kTile128: return tile(128);
-    case kRowsWarp: return vector("4", str("vector_by_rows<", type, ", 32, 4>"));
-    case kRowsBlock: return vector("1", str("vector_by_rows<", type, ", 256, 1>"));
-    case kColumns: return vector(str("mk::kVectorWidth<", type, ">"), str("vector_by_columns<", type, ">"));
-    default: return kernel_text("matmul", "FinishParams", 1, "", str("finish<", type, ">"));
+    case kRowsWarp: return vector("16", str("vector_by_rows<", type, ", 32, 2>"));
+    case kRowsBlock: return vector("8", str("vector_by_rows<", type, ", 256, 1>"));
+    case kColumns:
+      return vector(str("mk::kVectorWidth<", type, "> * ", kThreads), str("vector_by_columns<", type, ">"));
+    default: return kernel_text("matmul", "FinishParams", 4, "", str("finish<", type, ">"));
   }
 }
 
@@ -125,7 +127,7 @@ std::string pack_text(int width) {
   static constexpr const char* kWords[] = {"unsigned char", "unsigned short", "unsigned", "unsigned long long",
                                            "mk::Complex<double>"};
   const char* type = kWords[std::countr_zero(static_cast<unsigned>(width))];
-  return kernel_text("matmul", "PackParams", 1, str("32 * 33 * sizeof(", type, ")"), str("pack<", type, ">"));
+  return kernel_text("matmul", "PackParams", 4, str("32 * 33 * sizeof(", type, ")"), str("pack<", type, ">"));
 }
 
 // Kernels are made when they are first needed and stay.
@@ -224,6 +226,41 @@ mk::Operand operand(const void* data, int64_t row_stride, int64_t depth_stride, 
   return o;
 }
 
+// Row-major copies of an operand, one matrix behind the other; turned ones lie by columns. Matrices that the batch
+// repeats are copied once.
+struct Packed {
+  Packed(MatrixArg& matrix, int64_t& offset, int64_t* strides, int64_t rows, int64_t cols, bool turned,
+         const BatchShape& batch, int width, const Work& work)
+      : memory(static_cast<size_t>(matrices(batch, strides) * rows * cols * width), work) {
+    mk::PackParams k{};
+    k.from = shifted(matrix.data, offset, width);
+    k.to = memory.data();
+    k.rows = turned ? cols : rows;
+    k.cols = turned ? rows : cols;
+    k.row_stride = turned ? matrix.col_stride : matrix.row_stride;
+    k.col_stride = turned ? matrix.row_stride : matrix.col_stride;
+    k.batch = matrices(batch, strides);
+    int64_t distance = rows * cols;
+    for (int d = mk::kBatchDims - 1; d >= 0; --d) {
+      const bool repeated = strides[d] == 0;
+      k.batch_sizes[d] = repeated ? 1 : batch.sizes[d];
+      k.batch_strides[d] = strides[d];
+      if (repeated) continue;
+      strides[d] = distance;
+      distance *= batch.sizes[d];
+    }
+    launch_kernel(pack_kernel(width), ceil_div(k.rows, 32) * ceil_div(k.cols, 32), k.batch, k, work);
+    matrix = {memory.data(), turned ? 1 : cols, turned ? rows : 1};
+    offset = 0;
+  }
+  static int64_t matrices(const BatchShape& batch, const int64_t* strides) {
+    int64_t count = 1;
+    for (int d = 0; d < mk::kBatchDims; ++d) count *= strides[d] == 0 ? 1 : batch.sizes[d];
+    return count;
+  }
+  Scratch memory;
+};
+
 // ---- our own kernels -----------------------------------------------------------------------------------------------
 
 // How many parts the sum of `depth` is cut into, so that enough blocks are there for the chip.
@@ -263,12 +300,24 @@ void vector_product(const Product& p, const Work& work) {
   const void* matrix = by_a ? shifted(p.a.data, p.batch.a0, e.in_bytes) : shifted(p.b.data, p.batch.b0, e.in_bytes);
   v.a = by_a ? operand(matrix, p.a.row_stride, p.a.col_stride, p.batch, p.batch.a, e.in_bytes, 16)
              : operand(matrix, p.b.col_stride, p.b.row_stride, p.batch, p.batch.b, e.in_bytes, 16);
-  v.x = by_a ? shifted(p.b.data, p.batch.b0, e.in_bytes) : shifted(p.a.data, p.batch.a0, e.in_bytes);
-  v.x_stride = by_a ? p.b.row_stride : p.a.col_stride;
-  put_batch(p.batch, by_a ? p.batch.b : p.batch.a, v.batch_sizes, v.x_batch_strides);
-  v.wide_x = v.x_stride == 1 && reinterpret_cast<uintptr_t>(v.x) % 16 == 0;
-  for (int d = 0; d < mk::kBatchDims; ++d)
-    v.wide_x = v.wide_x && (p.batch.sizes[d] == 1 || v.x_batch_strides[d] * e.in_bytes % 16 == 0);
+  MatrixArg x = by_a ? p.b : p.a;
+  if (by_a) std::swap(x.row_stride, x.col_stride);  // as a row
+  BatchShape batch = p.batch;
+  int64_t *x_first = by_a ? &batch.b0 : &batch.a0, *x_strides = by_a ? batch.b : batch.a;
+  const auto vector = [&] {
+    return operand(shifted(x.data, *x_first, e.in_bytes), 0, x.col_stride, batch, x_strides, e.in_bytes, 16);
+  };
+  mk::Operand fetched = vector();
+  // Large matrices are worth a vector that is read like them.
+  std::optional<Packed> packed;
+  if (!(fetched.fetch & mk::kWide) && (v.a.fetch & mk::kWide) && v.rows * v.depth >= 1 << 18) {
+    packed.emplace(x, *x_first, x_strides, 1, v.depth, false, batch, e.in_bytes, work);
+    fetched = vector();
+  }
+  v.x = fetched.data;
+  v.x_stride = x.col_stride;
+  v.wide_x = (fetched.fetch & mk::kWide) != 0;
+  put_batch(batch, x_strides, v.batch_sizes, v.x_batch_strides);
   v.y = const_cast<char*>(shifted(p.c.data, p.batch.c0, e.out_bytes));
   v.y_stride = by_a ? p.c.row_stride : 1;
   put_batch(p.batch, p.batch.c, nullptr, v.y_batch_strides);
@@ -284,9 +333,11 @@ void vector_product(const Product& p, const Work& work) {
   KernelKind kind = kColumns;
   int64_t rows_each = 32 * std::max(1, 16 / e.in_bytes);
   if (!columns) {
-    const bool few = ceil_div(v.rows, 32) * v.batch < processors;
-    kind = few ? kRowsBlock : kRowsWarp;
-    rows_each = few ? 1 : 32;
+    // Warps with two rows each need no barriers, and share what is read of x; but there must be enough of them to keep memory busy.
+    const bool enough = ceil_div(v.rows, 2) * v.batch >= 24 * processors;
+    const bool whole_block = !enough && (v.depth * e.in_bytes >= 8192 || ceil_div(v.rows, 16) * v.batch < processors);
+    kind = whole_block ? kRowsBlock : kRowsWarp;
+    rows_each = whole_block ? 1 : 16;
   }
   const int64_t blocks = ceil_div(v.rows, rows_each);
   v.splits = splits_for(blocks * v.batch, wanted, v.depth, columns ? 64 : 4096, 128);
@@ -347,41 +398,6 @@ void tile_product(const Product& p, const Work& work) {
 }
 
 // ---- the library ---------------------------------------------------------------------------------------------------
-
-// Row-major copies of an operand, one matrix behind the other; turned ones lie by columns. Matrices that the batch
-// repeats are copied once.
-struct Packed {
-  Packed(MatrixArg& matrix, int64_t& offset, int64_t* strides, int64_t rows, int64_t cols, bool turned,
-         const BatchShape& batch, int width, const Work& work)
-      : memory(static_cast<size_t>(matrices(batch, strides) * rows * cols * width), work) {
-    mk::PackParams k{};
-    k.from = shifted(matrix.data, offset, width);
-    k.to = memory.data();
-    k.rows = turned ? cols : rows;
-    k.cols = turned ? rows : cols;
-    k.row_stride = turned ? matrix.col_stride : matrix.row_stride;
-    k.col_stride = turned ? matrix.row_stride : matrix.col_stride;
-    k.batch = matrices(batch, strides);
-    int64_t distance = rows * cols;
-    for (int d = mk::kBatchDims - 1; d >= 0; --d) {
-      const bool repeated = strides[d] == 0;
-      k.batch_sizes[d] = repeated ? 1 : batch.sizes[d];
-      k.batch_strides[d] = strides[d];
-      if (repeated) continue;
-      strides[d] = distance;
-      distance *= batch.sizes[d];
-    }
-    launch_kernel(pack_kernel(width), ceil_div(k.rows, 32) * ceil_div(k.cols, 32), k.batch, k, work);
-    matrix = {memory.data(), turned ? 1 : cols, turned ? rows : 1};
-    offset = 0;
-  }
-  static int64_t matrices(const BatchShape& batch, const int64_t* strides) {
-    int64_t count = 1;
-    for (int d = 0; d < mk::kBatchDims; ++d) count *= strides[d] == 0 ? 1 : batch.sizes[d];
-    return count;
-  }
-  Scratch memory;
-};
 
 // The product as one library call for each step of all loops but the longest.
 bool library_calls(Blas& with, const Product& p, const Leading& a, const Leading& b, const Work& work) {
@@ -457,18 +473,16 @@ bool library_product(const Product& p, const Work& work) {
   Blas* with = blas();
   if (!with || !with->supports(p.dtype, work.device)) return false;
   const Leading a = leading(p.a, p.m, p.k), b = leading(p.b, p.k, p.n);
-  if (a.ok && b.ok && library_calls(*with, p, a, b, work)) return true;
+  // Libraries multiply int8 well only where both operands run along the sum.
+  const bool int8 = p.element == kI8To32, keep_a = a.ok && (!int8 || a.by_rows), keep_b = b.ok && !(int8 && b.by_rows);
   const double size = static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k) *
                       static_cast<double>(p.batch.count());
-  // Libraries multiply int8 only where both operands run along the sum.
-  const bool turn_b = p.element == kI8To32 && a.ok && b.ok && b.by_rows;
-  if (size < kWorthCopying || (a.ok && b.ok && !turn_b)) return false;
+  if ((keep_a && keep_b) || size < kWorthCopying) return a.ok && b.ok && library_calls(*with, p, a, b, work);
   Product copied = p;
   std::optional<Packed> packed_a, packed_b;
   const int width = kElements[p.element].in_bytes;
-  if (!a.ok) packed_a.emplace(copied.a, copied.batch.a0, copied.batch.a, p.m, p.k, false, p.batch, width, work);
-  if (!b.ok || turn_b)
-    packed_b.emplace(copied.b, copied.batch.b0, copied.batch.b, p.k, p.n, turn_b, p.batch, width, work);
+  if (!keep_a) packed_a.emplace(copied.a, copied.batch.a0, copied.batch.a, p.m, p.k, false, p.batch, width, work);
+  if (!keep_b) packed_b.emplace(copied.b, copied.batch.b0, copied.batch.b, p.k, p.n, int8, p.batch, width, work);
   return library_calls(*with, copied, leading(copied.a, p.m, p.k), leading(copied.b, p.k, p.n), work);
 }
 

@@ -81,8 +81,8 @@ PointwiseKernel* make_kernel(const ProgramState& s, const PointwiseKey& key) {
     tile = tile_of(s, key);
     layout = str("  static constexpr int kDims = ", int{key.dims}, ", kVector = ", 1 << key.vector,
                  ", kTurnedVector = ", 1 << key.turned_vector, ", kRows = ", tile.rows, ", kColumns = ", tile.columns,
-                 ", kThreads = ", kThreads, ";\n  static constexpr bool kSwizzled = ",
-                 tile.swizzled ? "true" : "false", ";\n");
+                 ", kThreads = ", kThreads, ";\n  static constexpr bool kSwizzled = ", tile.swizzled ? "true" : "false",
+                 ";\n");
   } else {
     layout = str("  static constexpr int kDims = ", int{key.dims}, ", kVector = ", 1 << key.vector,
                  ", kUnroll = ", unroll, ";\n");
@@ -90,13 +90,13 @@ PointwiseKernel* make_kernel(const ProgramState& s, const PointwiseKey& key) {
   const char* args = key.turned ? "TransposeArgs" : "PointwiseArgs";
   const char* function = key.turned ? "transpose" : "pointwise";
   std::string source =
-      str(render_defines(s.program), "#include \"gpu/kernels/", function, ".h\"\nnamespace facula {\n", s.text, "struct L {\n", layout,
-          "  using Index = ", key.wide ? "int64_t" : "int32_t", ";\n  static constexpr Access kAccess[] = {",
-          access_list(key.access, arrays), "};\n};\n}  // namespace facula\nextern \"C\" __global__ void __launch_bounds__(",
-          kThreads, ") ", name, "(const facula::", args, "<facula::P, facula::L> args) {\n  facula::", function,
-          "(args);\n}\n");
-  return new PointwiseKernel{key, Kernel(name, std::move(source)), nullptr, unroll, tile.rows, tile.columns,
-                             tile.shared_bytes};
+      str(render_defines(s.program), "#include \"gpu/kernels/", function, ".h\"\nnamespace facula {\n", s.text,
+          "struct L {\n", layout, "  using Index = ", key.wide ? "int64_t" : "int32_t",
+          ";\n  static constexpr Access kAccess[] = {", access_list(key.access, arrays),
+          "};\n};\n}  // namespace facula\nextern \"C\" __global__ void __launch_bounds__(", kThreads, ") ", name,
+          "(const facula::", args, "<facula::P, facula::L> args) {\n  facula::", function, "(args);\n}\n");
+  return new PointwiseKernel{
+      key, Kernel(name, std::move(source)), nullptr, unroll, tile.rows, tile.columns, tile.shared_bytes};
 }
 
 [[gnu::cold]] const PointwiseKernel& make_flat(const ProgramState& s, int vector, bool wide) {

@@ -17,12 +17,12 @@ struct ReduceKernels;  // program_reduce.cpp
 
 // What a pointwise kernel is printed for.
 struct PointwiseKey {
-  uint64_t access = 0;   // two bits for each array: Access of kernels/layout.h
-  uint8_t turned = 0;    // 1: kernels/transpose.h
+  uint64_t access = 0;  // two bits for each array: Access of kernels/layout.h
+  uint8_t turned = 0;   // 1: kernels/transpose.h
   uint8_t dims = 1;
-  uint8_t vector = 0;    // log2 of the elements of a pack
+  uint8_t vector = 0;  // log2 of the elements of a pack
   uint8_t turned_vector = 0;
-  uint8_t wide = 0;      // 64-bit index arithmetic
+  uint8_t wide = 0;  // 64-bit index arithmetic
   bool operator==(const PointwiseKey&) const = default;
 };
 
@@ -32,7 +32,7 @@ struct PointwiseKernel {
   PointwiseKernel* next;
   // What launches need to know again.
   int unroll = 1;
-  int rows = 0, columns = 0;    // of a tile
+  int rows = 0, columns = 0;  // of a tile
   uint32_t shared_bytes = 0;
 };
 
@@ -41,11 +41,11 @@ struct ProgramState {
   ~ProgramState();
 
   const Program program;
-  const std::string text;  // render_struct(program)
-  const bool faults;       // can_fault(program)
-  const int64_t cost;      // cost_of(program)
-  int full_vector = 0;     // log2 of the elements in 16 bytes of the widest array
-  uint8_t widths[32] = {}; // log2 of the element sizes: loads, then stores
+  const std::string text;   // render_struct(program)
+  const bool faults;        // can_fault(program)
+  const int64_t cost;       // cost_of(program)
+  int full_vector = 0;      // log2 of the elements in 16 bytes of the widest array
+  uint8_t widths[32] = {};  // log2 of the element sizes: loads, then stores
 
   // Kernels of arrays that are all contiguous: [log2 of the pack][wide]. The others hang in a list that only grows.
   mutable std::atomic<const PointwiseKernel*> flat[5][2] = {};

@@ -85,7 +85,7 @@ std::string stores_text(const Program& p) {
 }
 
 const char* enumerator(ReduceOp op) {
-  constexpr const char* kNames[] = {"None", "Sum",    "Prod",   "Max",          "Min",          "Any",     "All",
+  constexpr const char* kNames[] = {"None",   "Sum",    "Prod",         "Max",          "Min",     "Any",      "All",
                                     "ArgMax", "ArgMin", "MaxWithIndex", "MinWithIndex", "Moments", "LogSumExp"};
   return kNames[static_cast<size_t>(op)];
 }
@@ -146,8 +146,9 @@ std::string render_struct(const Program& p) {
   for (size_t k = 0; k < p.params().size(); ++k) out += str(" ", c_type(p.params()[k]), " p", k, ";");
   out += " };\n";
   if (p.reduction() == ReduceOp::None) {
-    out += "  template <class In, class Out>\n"
-           "  static FACULA_DEVICE void run(const In& in, const Params& params, const Faults& faults, Out& out) {\n";
+    out +=
+        "  template <class In, class Out>\n"
+        "  static FACULA_DEVICE void run(const In& in, const Params& params, const Faults& faults, Out& out) {\n";
     return out + body(p, false) + stores_text(p) + "  }\n};\n";
   }
   CType first = CType::F32, second = CType::I32;
@@ -156,23 +157,24 @@ std::string render_struct(const Program& p) {
   out += str("  static constexpr ReduceOp kReduce = ReduceOp::", enumerator(p.reduction()), ";\n");
   out += str("  using Reduced = ", c_type(p.values()[p.reduced_value()].type), ";\n  using First = ", c_type(first),
              ";\n  using Second = ", c_type(second), ";\n");
-  out += "  template <class In>\n"
-         "  static FACULA_DEVICE Reduced prologue(const In& in, const Params& params, const Faults& faults) {\n";
+  out +=
+      "  template <class In>\n"
+      "  static FACULA_DEVICE Reduced prologue(const In& in, const Params& params, const Faults& faults) {\n";
   out += body(p, false) + str("    return ", v(p.reduced_value()), ";\n  }\n");
-  out += "  template <class Out>\n"
-         "  static FACULA_DEVICE void epilogue(First first, Second second, const Params& params, const Faults& faults, "
-         "Out& out) {\n";
+  out +=
+      "  template <class Out>\n"
+      "  static FACULA_DEVICE void epilogue(First first, Second second, const Params& params, const Faults& faults, "
+      "Out& out) {\n";
   return out + body(p, true) + stores_text(p) + "  }\n};\n";
 }
 
 std::string render_defines(const Program& p) {
   // Intermediate values must not be wider than float either: they may be the user's reason for a wider type.
-  const bool narrow =
-      std::all_of(p.stores().begin(), p.stores().end(),
-                  [&](const Program::Store& s) { return isReducedFloatingType(s.dtype); }) &&
-      std::all_of(p.values().begin(), p.values().end(), [](const Program::ValueInfo& v) {
-        return v.type == CType::F32 || v.type == CType::B8 || v.type == CType::I32;
-      });
+  const bool narrow = std::all_of(p.stores().begin(), p.stores().end(),
+                                  [&](const Program::Store& s) { return isReducedFloatingType(s.dtype); }) &&
+                      std::all_of(p.values().begin(), p.values().end(), [](const Program::ValueInfo& v) {
+                        return v.type == CType::F32 || v.type == CType::B8 || v.type == CType::I32;
+                      });
   return narrow ? "#define FACULA_NARROW_RESULTS 1\n" : "";
 }
 

@@ -153,7 +153,8 @@ function load(device) {
       if (block.state === 'active_allocated') { figures.blocks++; live.set(block.address, block); }
     }
   }
-  // Allocations with the stretch of events in which they lived. Those without a beginning were there before the history.
+  // Allocations with the stretch of events in which they lived. Those without a beginning were there before the
+  // history.
   const count = events.length, open = new Map();
   allocations = [];
   let reserved = 0;
@@ -241,8 +242,8 @@ function shade(colour) {
   return (255 << 24 | part(16) | part(8) | part(0)) >>> 0;
 }
 
-// The timeline: one column of pixels at a time, and for each pixel the allocation that it shows. What is less than half a pixel
-// high is drawn together, so that the work does not grow with the number of events.
+// The timeline: one column of pixels at a time, and for each pixel the allocation that it shows. What is less than half
+// a pixel high is drawn together, so that the work does not grow with the number of events.
 const axis = () => byId('axis').value;
 const axisLength = () => axis() === 'time' ? Math.max(timeAt[timeAt.length - 1], .001) : Math.max(events.length, 1);
 function placeAt(position) {  // how many events have happened at a position of the axis

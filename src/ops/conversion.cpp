@@ -108,7 +108,8 @@ void copy_(Tensor& self, const Tensor& src, bool non_blocking) {
 
 Tensor to(const Tensor& self, const TensorOptions& options, bool non_blocking, bool copy,
           std::optional<MemoryFormat> memory_format) {
-  return to_impl(self, options.dtype_opt(), options.device_opt(), non_blocking, copy, one_format(options, memory_format, "to"));
+  return to_impl(self, options.dtype_opt(), options.device_opt(), non_blocking, copy,
+                 one_format(options, memory_format, "to"));
 }
 Tensor to(const Tensor& self, Device device, ScalarType dtype, bool non_blocking, bool copy,
           std::optional<MemoryFormat> memory_format) {
@@ -127,7 +128,8 @@ Tensor to(const Tensor& self, const Tensor& other, bool non_blocking, bool copy,
 Tensor _to_copy(const Tensor& self, const TensorOptions& options, bool non_blocking,
                 std::optional<MemoryFormat> memory_format) {
   const TensorImpl& i = impl_of(self, "_to_copy");
-  return converted(self, options.dtype_opt().value_or(i.dtype), plain_device(options.device_opt().value_or(i.device), "to"),
+  return converted(self, options.dtype_opt().value_or(i.dtype),
+                   plain_device(options.device_opt().value_or(i.device), "to"),
                    one_format(options, memory_format, "_to_copy"), "to", non_blocking);
 }
 

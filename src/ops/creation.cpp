@@ -375,7 +375,8 @@ Tensor full_like(const Tensor& self, const Scalar& fill_value, const TensorOptio
 Tensor scalar_tensor(const Scalar& s, const TensorOptions& options) {
   FACULA_CHECK(options.has_dtype() || !s.isComplex(), DTypeError,
                "scalar_tensor: a complex number needs a complex dtype in the options");
-  return filled(new_tensor({}, options.dtype(), device_of(options, "scalar_tensor"), "scalar_tensor"), s, "scalar_tensor");
+  return filled(new_tensor({}, options.dtype(), device_of(options, "scalar_tensor"), "scalar_tensor"), s,
+                "scalar_tensor");
 }
 
 Tensor new_empty(const Tensor& self, IntArrayRef size, const TensorOptions& options) {

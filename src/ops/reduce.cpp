@@ -251,7 +251,8 @@ bool equal(const Tensor& self, const Tensor& other) {
   if (!(IntArrayRef(a->sizes) == IntArrayRef(b->sizes))) return false;
   if (a->numel == 0) return true;
   const Executable& program = comparison(a->dtype, kEqual);
-  if (!a->contiguous || !b->contiguous || !a->device.is_cpu()) return all_of(program, self, other, a->sizes, {}, "equal");
+  if (!a->contiguous || !b->contiguous || !a->device.is_cpu())
+    return all_of(program, self, other, a->sizes, {}, "equal");
   // A difference near the front ends the search early.
   const int64_t one = 1, zero = 0;
   const auto width = static_cast<int64_t>(elementSize(a->dtype));

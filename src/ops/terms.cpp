@@ -80,8 +80,7 @@ Tensor reduce_terms(const Terms& terms, IntArrayRef sizes, uint64_t mask, bool k
   }
   const ArrayArg store{result.impl()->data(), strides.data()};
   program_of(terms).run_reduction(sizes, mask, {arguments.loads, terms.tensors.size()},
-                                  {arguments.params, terms.params.size()}, {&store, 1},
-                                  arguments.place(terms, device));
+                                  {arguments.params, terms.params.size()}, {&store, 1}, arguments.place(terms, device));
   return result;
 }
 

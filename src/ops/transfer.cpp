@@ -67,9 +67,9 @@ void copy_within(const Tensor& target, const Tensor& source) {
 Tensor packed_like(const Tensor& target, const Tensor& source, ScalarType dtype) {
   const TensorImpl *t = target.impl(), *s = source.impl();
   const bool dense = is_non_overlapping_and_dense(t->sizes, t->strides);
-  const bool fits = s->dtype == dtype && (dense ? IntArrayRef(s->strides) == IntArrayRef(t->strides) ||
-                                                      (s->contiguous && t->contiguous)
-                                                : s->contiguous);
+  const bool fits =
+      s->dtype == dtype &&
+      (dense ? IntArrayRef(s->strides) == IntArrayRef(t->strides) || (s->contiguous && t->contiguous) : s->contiguous);
   if (fits) return source;
   Tensor packed = dense && !t->contiguous ? new_tensor_strided(t->sizes, t->strides, dtype, s->device, "copy_")
                                           : new_tensor(t->sizes, dtype, s->device, "copy_");
@@ -119,7 +119,8 @@ void fill_on_gpu(const Tensor& target, const void* element) {
   bool same = true;
   for (size_t k = 1; k < elementSize(t->dtype); ++k) same &= bytes[k] == bytes[0];
   if (same && is_non_overlapping_and_dense(t->sizes, t->strides))
-    return gpu::fill_bytes(t->data(), static_cast<uint8_t>(bytes[0]), bytes_of(t), {"fill_", t->device.index(), storages});
+    return gpu::fill_bytes(t->data(), static_cast<uint8_t>(bytes[0]), bytes_of(t),
+                           {"fill_", t->device.index(), storages});
   // The number in its compute type, which holds every value of the dtype.
   ParamValue value{};
   if (const ConvertFn load = load_fn(t->dtype)) load(element, &value, 1);

@@ -37,9 +37,7 @@ FACULA_RANDOM_FN uint64_t as_bits(double d) {
 }
 
 // [0, 1), every multiple of 2^-24 (2^-53) equally likely.
-FACULA_RANDOM_FN float uniform(uint32_t word) {
-  return static_cast<float>(static_cast<int32_t>(word >> 8)) * 0x1p-24f;
-}
+FACULA_RANDOM_FN float uniform(uint32_t word) { return static_cast<float>(static_cast<int32_t>(word >> 8)) * 0x1p-24f; }
 FACULA_RANDOM_FN double uniform(uint64_t word) {
   return static_cast<double>(static_cast<int64_t>(word >> 11)) * 0x1p-53;
 }
@@ -165,9 +163,7 @@ FACULA_RANDOM_FN void normal_pair(uint64_t w0, uint64_t w1, double& z0, double& 
 }
 
 // Uniform over [0, range): the high half of a product. The bias is below range / 2^32 (2^64).
-FACULA_RANDOM_FN uint64_t below(uint32_t word, uint64_t range) {
-  return (static_cast<uint64_t>(word) * range) >> 32;
-}
+FACULA_RANDOM_FN uint64_t below(uint32_t word, uint64_t range) { return (static_cast<uint64_t>(word) * range) >> 32; }
 FACULA_RANDOM_FN uint64_t below(uint64_t word, uint64_t range) {
   uint64_t a = word >> 32, b = word & 0xffffffffu, c = range >> 32, d = range & 0xffffffffu;
   uint64_t middle = a * d + ((b * d) >> 32);

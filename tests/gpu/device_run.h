@@ -2,19 +2,21 @@
 // lies between the elements of a strided array is compared too, so that a stray write is seen.
 #pragma once
 
+#include "cpp/seed.h"
 #include "cpu/executor.h"
 #include "gpu/allocator.h"
 #include "gpu/encoder.h"
 #include "gpu/program.h"
+#include "gpu/runtime.h"
 
 #include <facula/core/dtype.h>
+#include <facula/core/error.h>
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <random>
@@ -23,13 +25,8 @@
 
 namespace facula::testing {
 
-inline uint64_t test_seed() {
-  static const uint64_t seed = [] {
-    const char* given = std::getenv("FACULA_SEED");
-    return given ? std::strtoull(given, nullptr, 10) : 20240607ull;
-  }();
-  return seed;
-}
+using facula_test::seed_text;
+using facula_test::test_seed;
 
 // Memory of GPU 0 with the bytes of a host buffer.
 class DeviceBuffer {
@@ -112,6 +109,7 @@ class Values {
 
 struct RunResult {
   std::vector<std::vector<char>> cpu, gpu;  // the stores' buffers
+  bool faulted = false;                     // a kernel reported a bad value; the first to wait heard of it
 };
 
 // Stores keep the bytes that they have where nothing is written.
@@ -143,6 +141,11 @@ inline RunResult run_both(const Program& program, const std::vector<int64_t>& si
       store_args.push_back(arg(buffers.back()->data(), a));
     }
     gpu::GpuProgram(program).run(sizes, load_args, params, store_args, {"test", 0});
+    try {
+      gpu::synchronize_device(0);
+    } catch (const ValueError&) {
+      result.faulted = true;
+    }
     for (size_t k = 0; k < stores.size(); ++k) result.gpu.push_back(buffers[loads.size() + k]->read());
   }
   return result;

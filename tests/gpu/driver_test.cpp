@@ -701,8 +701,8 @@ TEST_F(GpuDriverOnDevice, RunsKernels) {
   ok(d().synchronize());  // nothing is lost by it
   ok(d().free(data));
   ok(d().unload_module(module));
-  const std::vector<char> nonsense(1000, 'x');
-  EXPECT_FALSE(d().load_module(module, nonsense.data()).ok());
+  const std::string nonsense(1000, 'x');
+  EXPECT_FALSE(d().load_module(module, nonsense.c_str()).ok());
 }
 
 TEST_F(GpuDriverOnDevice, CapturesGraphs) {

@@ -9,13 +9,15 @@
 
 #include <facula/core/error.h>
 
+#include <array>
+#include <cstdlib>
+
 namespace facula::testing {
 namespace {
 
-constexpr ScalarType kAllTypes[] = {kByte,         kChar,          kShort, kInt,      kLong,        kHalf,
-                                    kFloat,        kDouble,        kComplexHalf,      kComplexFloat, kComplexDouble,
-                                    kBool,         kBFloat16,      kFloat8_e5m2,      kFloat8_e4m3fn, kUInt16,
-                                    kUInt32,       kUInt64};
+constexpr ScalarType kAllTypes[] = {kByte,     kChar,        kShort,         kInt,          kLong,          kHalf,
+                                    kFloat,    kDouble,      kComplexHalf,   kComplexFloat, kComplexDouble, kBool,
+                                    kBFloat16, kFloat8_e5m2, kFloat8_e4m3fn, kUInt16,       kUInt32,        kUInt64};
 
 TestArray contiguous(ScalarType dtype, std::vector<char> bytes, int64_t first = 0) {
   TestArray a;
@@ -48,13 +50,13 @@ TEST_P(EveryOp, AgreesWithTheCpu) {
   const ScalarType dtype = dtype_of(type);
   constexpr int64_t kCount = 1531;  // not a multiple of any pack
   Values random(test_seed() + static_cast<uint64_t>(type));
-  std::vector<TestArray> loads = {contiguous(dtype, random.fill(dtype, kCount)),
-                                  contiguous(dtype, random.fill(dtype, kCount)),
-                                  contiguous(dtype, random.fill(dtype, kCount)),
-                                  contiguous(kBool, random.fill(kBool, kCount))};
+  std::vector<TestArray> loads = {
+      contiguous(dtype, random.fill(dtype, kCount)), contiguous(dtype, random.fill(dtype, kCount)),
+      contiguous(dtype, random.fill(dtype, kCount)), contiguous(kBool, random.fill(kBool, kCount))};
   std::vector<ScalarOp> ops;
   for (size_t k = 0; k < kScalarOpCount; ++k)
     if (kScalarOps[k].exists_for(type)) ops.push_back(static_cast<ScalarOp>(k));
+  bool faulted = false;
   constexpr size_t kTogether = 16;
   for (size_t begin = 0; begin < ops.size(); begin += kTogether) {
     const size_t end = std::min(ops.size(), begin + kTogether);
@@ -65,24 +67,23 @@ TEST_P(EveryOp, AgreesWithTheCpu) {
       const ScalarOpInfo& i = info(ops[k]);
       const bool orders = ops[k] == ScalarOp::polygamma;  // takes small whole numbers
       const Value second = orders ? p.apply(ScalarOp::abs, p.apply(ScalarOp::trunc, b)) : b;
-      const Value r = i.arity == 1                    ? p.apply(ops[k], a)
-                      : i.arity == 2                  ? p.apply(ops[k], a, second)
-                      : ops[k] == ScalarOp::where     ? p.apply(ops[k], condition, a, b)
-                                                      : p.apply(ops[k], a, b, c);
+      const Value r = i.arity == 1                ? p.apply(ops[k], a)
+                      : i.arity == 2              ? p.apply(ops[k], a, second)
+                      : ops[k] == ScalarOp::where ? p.apply(ops[k], condition, a, b)
+                                                  : p.apply(ops[k], a, b, c);
       const ScalarType out = dtype_of(r.type);
       p.store(r, out);
       stores.push_back(contiguous(out, std::vector<char>(kCount * elementSize(out), 0x55)));
     }
     const RunResult result = run_both(p, {kCount}, loads, {}, stores);
+    faulted |= result.faulted;
     for (size_t k = begin; k < end; ++k)
       EXPECT_TRUE(same_buffers(result.gpu[k - begin], result.cpu[k - begin], stores[k - begin].dtype,
                                tolerance_of(ops[k], type)))
-          << info(ops[k]).name << "." << name_of(type) << ", FACULA_SEED=" << test_seed();
+          << info(ops[k]).name << "." << name_of(type) << ", " << seed_text();
   }
-  // Zero divisors were among the integers: the report waits for whoever synchronises next.
-  if (ctype_bit(type) & kLanesInt) {
-    EXPECT_THROW(gpu::synchronize_device(0), ValueError);
-  }
+  // Zero divisors were among the integers.
+  EXPECT_EQ(faulted, (ctype_bit(type) & kLanesInt) != 0);
 }
 INSTANTIATE_TEST_SUITE_P(Types, EveryOp,
                          ::testing::Values(CType::F32, CType::F64, CType::I32, CType::I64, CType::U64, CType::B8,
@@ -97,14 +98,14 @@ TEST(GpuProgram, ReportsADivisionByZeroOnceAndGivesZero) {
   std::vector<char> xs(12), ys(12);
   std::memcpy(xs.data(), x, 12);
   std::memcpy(ys.data(), y, 12);
-  const RunResult result = run_both(p, {3}, {contiguous(kInt, xs), contiguous(kInt, ys)}, {},
-                                    {contiguous(kInt, std::vector<char>(12, 1))});
+  const RunResult result =
+      run_both(p, {3}, {contiguous(kInt, xs), contiguous(kInt, ys)}, {}, {contiguous(kInt, std::vector<char>(12, 1))});
   int32_t out[3];
   std::memcpy(out, result.gpu[0].data(), 12);
   EXPECT_EQ(out[0], 3);
   EXPECT_EQ(out[1], 0);
   EXPECT_EQ(out[2], -5);
-  EXPECT_THROW(gpu::synchronize_device(0), ValueError);
+  EXPECT_TRUE(result.faulted);
   EXPECT_NO_THROW(gpu::synchronize_device(0));
 }
 
@@ -132,9 +133,36 @@ std::vector<char> telling_values(ScalarType dtype, Values& random) {
     const ScalarType part = toRealValueType(dtype);
     std::vector<double> edges;
     // Around the ends of every integer and narrow float, and their halves, where rounding turns.
-    for (double e : {0.0, 1.0, 128.0, 255.0, 448.0, 464.0, 480.0, 57344.0, 61440.0, 65504.0, 65520.0, 65536.0,
-                     2147483648.0, 4294967296.0, 9223372036854775808.0, 18446744073709551616.0, 1e30, 3.4e38, 1e-7,
-                     5.96e-8, 2.98e-8, 1.5e-5, 7.6e-6, 1.95e-3, 9.8e-4, 1.2e-38, 1e-40, 0.5, 1.5, 2.5})
+    for (double e : {0.0,
+                     1.0,
+                     128.0,
+                     255.0,
+                     448.0,
+                     464.0,
+                     480.0,
+                     57344.0,
+                     61440.0,
+                     65504.0,
+                     65520.0,
+                     65536.0,
+                     2147483648.0,
+                     4294967296.0,
+                     9223372036854775808.0,
+                     18446744073709551616.0,
+                     1e30,
+                     3.4e38,
+                     1e-7,
+                     5.96e-8,
+                     2.98e-8,
+                     1.5e-5,
+                     7.6e-6,
+                     1.95e-3,
+                     9.8e-4,
+                     1.2e-38,
+                     1e-40,
+                     0.5,
+                     1.5,
+                     2.5})
       for (double f : {1.0, 1.0 - 6e-8, 1.0 + 6e-8, 1.0 - 1e-3, 1.0 + 1e-3, 1.00390625, 1.01171875, 1.0 + 1e-12})
         edges.insert(edges.end(), {e * f, -e * f});
     edges.insert(edges.end(), {INFINITY, -INFINITY, NAN, -NAN});
@@ -184,7 +212,7 @@ TEST_P(EveryConversion, HasTheBitsOfTheCpu) {
   const RunResult result = run_both(p, {count}, {contiguous(from, values)}, {}, stores);
   for (size_t k = 0; k < stores.size(); ++k)
     EXPECT_TRUE(same_buffers(result.gpu[k], result.cpu[k], stores[k].dtype, 0))
-        << dtype_name(from) << " to " << dtype_name(stores[k].dtype) << ", FACULA_SEED=" << test_seed();
+        << dtype_name(from) << " to " << dtype_name(stores[k].dtype) << ", " << seed_text();
 }
 INSTANTIATE_TEST_SUITE_P(Types, EveryConversion, ::testing::ValuesIn(kAllTypes),
                          [](const auto& i) { return std::string(dtype_name(i.param)); });
@@ -254,7 +282,7 @@ void check_layouts(const Program& p, const LayoutStyle& style, int draws, uint64
     all.insert(all.end(), stores.begin(), stores.end());
     for (size_t k = 0; k < stores.size(); ++k)
       ASSERT_TRUE(same_buffers(result.gpu[k], result.cpu[k], stores[k].dtype, 0))
-          << "draw " << draw << ", " << layout_text(sizes, all) << ", FACULA_SEED=" << test_seed();
+          << "draw " << draw << ", " << layout_text(sizes, all) << ", " << seed_text();
   }
 }
 
@@ -309,10 +337,10 @@ TEST(GpuLayouts, TurnedLoadsBesideOthers) {
     x.strides = std::move(strides);
     return x;
   };
-  const RunResult result = run_both(
-      p, sizes, {array(kFloat, {1, 96}, 96 * 160), array(kBFloat16, {1, 96}, 96 * 160), array(kFloat, {0, 1}, 160),
-                 array(kHalf, {320, 2}, 96 * 320)},
-      {}, {array(kFloat, {160, 1}, 96 * 160), array(kBFloat16, {160, 1}, 96 * 160)});
+  const RunResult result = run_both(p, sizes,
+                                    {array(kFloat, {1, 96}, 96 * 160), array(kBFloat16, {1, 96}, 96 * 160),
+                                     array(kFloat, {0, 1}, 160), array(kHalf, {320, 2}, 96 * 320)},
+                                    {}, {array(kFloat, {160, 1}, 96 * 160), array(kBFloat16, {160, 1}, 96 * 160)});
   EXPECT_TRUE(same_buffers(result.gpu[0], result.cpu[0], kFloat, 0));
   EXPECT_TRUE(same_buffers(result.gpu[1], result.cpu[1], kBFloat16, 0));
 }
@@ -392,10 +420,10 @@ TEST(GpuLayouts, CollapsingKeepsEveryElement) {
     if (count == 0) continue;
     const auto given = offsets([&](size_t d) { return sizes[d]; },
                                [&](size_t a, size_t d) { return arrays[a].strides[d]; }, sizes.size(), count);
-    const auto made = offsets([&](size_t d) { return space.sizes[d]; },
-                              [&](size_t a, size_t d) { return space.sizes[d] == 1 ? 0 : space.strides[a][d]; },
-                              space.dims, count);
-    ASSERT_EQ(given, made) << layout_text(sizes, arrays) << ", FACULA_SEED=" << test_seed();
+    const auto made =
+        offsets([&](size_t d) { return space.sizes[d]; },
+                [&](size_t a, size_t d) { return space.sizes[d] == 1 ? 0 : space.strides[a][d]; }, space.dims, count);
+    ASSERT_EQ(given, made) << layout_text(sizes, arrays) << ", " << seed_text();
   }
 }
 
@@ -427,7 +455,7 @@ TEST(GpuCopy, MovesBitsOfEveryDtypeAndLayout) {
     DeviceBuffer a(from.bytes), b(to.bytes);
     gpu::copy_strided(b.data() + static_cast<size_t>(to.first) * width, to.strides.data(), t,
                       a.data() + static_cast<size_t>(from.first) * width, from.strides.data(), t, sizes, {"test", 0});
-    ASSERT_EQ(b.read(), expected) << layout_text(sizes, {from, to}) << ", FACULA_SEED=" << test_seed();
+    ASSERT_EQ(b.read(), expected) << layout_text(sizes, {from, to}) << ", " << seed_text();
   }
 }
 
@@ -467,8 +495,8 @@ TEST(GpuCopy, Fills) {
       const size_t first = strided ? 3 : 0;
       for (int64_t i = 0; i < 13; ++i)
         for (int64_t j = 0; j < 21; ++j)
-          std::memcpy(&expected[(first + static_cast<size_t>(i * strides[0] + j * strides[1])) * width],
-                      element.data(), width);
+          std::memcpy(&expected[(first + static_cast<size_t>(i * strides[0] + j * strides[1])) * width], element.data(),
+                      width);
       DeviceBuffer to(before);
       gpu::fill_strided(to.data() + first * width, strides, t, sizes, element.data(), {"test", 0});
       EXPECT_EQ(to.read(), expected) << dtype_name(t) << (strided ? " strided" : "");

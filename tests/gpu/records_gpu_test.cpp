@@ -7,10 +7,13 @@
 #include "on_device.h"
 
 #include <facula/core/generator.h>
+#include <facula/cuda.h>
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
@@ -119,6 +122,14 @@ Arguments with_device(const BoxedOp& op, Arguments args) {
 
 Arguments on_gpu(const Arguments& args) {
   return each_tensor(args, [](const Tensor& tensor) { return to_gpu(tensor); });
+}
+
+// The same for the arguments of an op; some must be on the CPU, as PyTorch wants them.
+Arguments on_gpu(const BoxedOp& op, const Arguments& host) {
+  Arguments args = with_device(op, on_gpu(host));
+  for (size_t i = 0; i < host.size(); ++i)
+    if (std::string_view(op.args[i].name) == "tensor_indices_or_sections") args[i] = host[i];
+  return args;
 }
 
 Results to_host(const Results& results) {
@@ -245,7 +256,7 @@ Complaints check_values(const Variants& variants, const Case& one, bool all_form
   Complaints to;
   const BoxedOp& op = variants.plain();
   const Arguments host = to_boxed(one, op);
-  const Arguments args = with_device(op, on_gpu(host));
+  const Arguments args = on_gpu(op, host);
   Results plain;
   guarded(to, "plainly", [&] {
     const Untouched inputs(args, variants.function == nullptr);
@@ -279,7 +290,7 @@ Complaints check_values(const Variants& variants, const Case& one, bool all_form
 Complaints check_error(const Variants& variants, const Case& one) {
   Complaints to;
   const BoxedOp& op = variants.plain();
-  const Arguments args = with_device(op, on_gpu(to_boxed(one, op)));
+  const Arguments args = on_gpu(op, to_boxed(one, op));
   const Untouched inputs(args, variants.function == nullptr);
   try {
     to_host(call(op, args));
@@ -303,7 +314,7 @@ Complaints check_random_on_gpu(const Variants& variants, const Case& one, uint64
   Complaints to;
   const BoxedOp& op = variants.plain();
   const Arguments host = to_boxed(one, op);
-  const Arguments args = with_device(op, on_gpu(host));
+  const Arguments args = on_gpu(op, host);
   guarded(to, "plainly", [&] {
     manual_seed(seed);
     const Results on_cpu = call_plain(variants, host);
@@ -393,8 +404,23 @@ std::set<std::string>& ops_without_kernel() {
   return ops;
 }
 
+// A host that touches memory of a device dies; the log must say in which test.
+void name_the_test(int number) {
+  if (const auto* test = ::testing::UnitTest::GetInstance()->current_test_info()) {
+    const std::string words = std::string("gpu: crashed in ") + test->test_suite_name() + "." + test->name() + "\n";
+    if (write(2, words.data(), words.size()) < 0) std::abort();
+  }
+  std::signal(number, SIG_DFL);  // and happens again
+}
+
 class Summary : public ::testing::Environment {
  public:
+  void SetUp() override {
+#if !defined(FACULA_ASAN) && !defined(FACULA_TSAN)
+    std::signal(SIGSEGV, name_the_test);
+#endif
+  }
+
   void TearDown() override {
     const gpu::CacheStats kernels = gpu::cache_stats();
     std::cout << "gpu: " << kernels.compiled << " kernels compiled, " << kernels.disk_hits << " found on disk"
@@ -407,7 +433,15 @@ class Summary : public ::testing::Environment {
 };
 const ::testing::Environment* const kSummary = ::testing::AddGlobalTestEnvironment(new Summary);
 
-class GpuOp : public ::testing::TestWithParam<std::string> {};
+class GpuOp : public ::testing::TestWithParam<std::string> {
+ protected:
+  // The software GPU knows which memory was never written by a device, and memory that is given out again was. So it gets fresh
+  // memory for every tensor: an op that computes on the host by mistake shows.
+  void SetUp() override {
+    if (std::getenv("FACULA_GPU_LIBRARY_PATH") != nullptr) cuda::caching_allocator_enable(false);
+  }
+  void TearDown() override { cuda::caching_allocator_enable(true); }
+};
 
 TEST_P(GpuOp, HoldsItsRecord) {
   const char* folder = std::getenv("FACULA_CASES");

@@ -314,7 +314,8 @@ TEST(GpuRuntimeChild, DISABLED_HasNoGpu) {
   EXPECT_NE(cuda::why_not_available(), "");
   EXPECT_THAT(error_of<DeviceError>([] { gpu::resolve(Device("cuda"), "ones"); }),
               StartsWith("ones: device cuda is not available"));
-  EXPECT_THAT(error_of<DeviceError>([] { cuda::synchronize(); }), StartsWith("synchronize: device cuda is not available"));
+  EXPECT_THAT(error_of<DeviceError>([] { cuda::synchronize(); }),
+              StartsWith("synchronize: device cuda is not available"));
   EXPECT_EQ(cuda::memory_allocated(), 0);
   cuda::empty_cache();
   cuda::manual_seed_all(3);

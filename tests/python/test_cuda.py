@@ -1,9 +1,11 @@
 """GPUs from Python. Runs where there is one: a real one, or the software one of tests/simgpu."""
 import gc
 import math
+import pickle
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -149,6 +151,14 @@ def test_generators():
     facula.cuda.manual_seed(9)
     assert facula.cuda.initial_seed() == 9
     assert len(facula.cuda.default_generators) == facula.cuda.device_count()
+    before = facula.cuda.get_rng_state_all()
+    with facula.random.fork_rng():
+        facula.rand(4, device="cuda")
+        assert not facula.equal(facula.cuda.get_rng_state(0), before[0])
+    assert all(facula.equal(a, b) for a, b in zip(facula.cuda.get_rng_state_all(), before))
+    facula.rand(4, device="cuda")
+    facula.cuda.set_rng_state_all(before)
+    assert facula.equal(facula.cuda.get_rng_state(), before[0])
 
 
 def test_streams_and_events():
@@ -406,6 +416,30 @@ def test_dlpack_shares_memory():
     assert x.__dlpack_device__()[0] in (2, 10)
 
 
+@pytest.mark.parametrize("protocol", [2, 5])
+def test_pickles(protocol):
+    x = facula.arange(6., device="cuda").reshape(2, 3).t().requires_grad_()
+    back = pickle.loads(pickle.dumps(x, protocol))
+    assert back.device == x.device and back.stride() == x.stride() and back.requires_grad and back.is_leaf
+    assert facula.equal(back, x) and back.data_ptr() != x.data_ptr()
+    assert pickle.loads(pickle.dumps(facula.ones(0, device="cuda"), protocol)).is_cuda
+    g = facula.Generator(device="cuda").manual_seed(3)
+    same = pickle.loads(pickle.dumps(g, protocol))
+    assert facula.equal(facula.rand(5, generator=g, device="cuda"), facula.rand(5, generator=same, device="cuda"))
+
+
+def test_waits_can_be_errors():
+    x = facula.ones(2, device="cuda")
+    facula.cuda.set_sync_debug_mode("error")
+    try:
+        with pytest.raises(RuntimeError, match="item.*waits"):
+            x.sum().item()
+        x + 1
+    finally:
+        facula.cuda.set_sync_debug_mode("default")
+    assert x.sum().item() == 2
+
+
 def test_ops_without_a_kernel_say_so():
     with pytest.raises(NotImplementedError, match="sort.*cuda"):
         facula.randn(5, device="cuda").sort()
@@ -427,6 +461,36 @@ def test_threads_have_their_own_current_device_and_stream():
     for t in threads:
         t.join()
     assert seen == [(200.0, True)] * 4
+
+
+def test_waiting_lets_other_threads_go_on():
+    slow = facula.cuda.Kernel("""
+        extern "C" __global__ void slow(double* x, int n) {
+          double v = x[0];
+          for (int i = 0; i < n; ++i) v = v * 0.9999999 + 1e-9;
+          x[0] = v;
+        }""", "slow")
+    slow.compile()
+    ticks, over = [], threading.Event()
+
+    def tick():
+        while not over.is_set():
+            ticks.append(None)
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    try:
+        for read in (lambda x: x.item(), lambda x: x.cpu(), lambda x: x.tolist(), bool):
+            x = facula.ones(1, dtype=facula.float64, device="cuda")
+            slow(grid=1, block=1, args=[x, 50_000_000])
+            before, start = len(ticks), time.monotonic()
+            read(x)
+            took, ticked = time.monotonic() - start, len(ticks) - before
+            assert took < 0.05 or ticked >= 5, (took, ticked)
+    finally:
+        over.set()
+        thread.join()
 
 
 def test_a_fork_after_the_start_is_an_error_in_words():

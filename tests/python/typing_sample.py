@@ -134,3 +134,25 @@ def gradients(x: Tensor) -> None:
     torch.autograd.gradcheck(torch.sin, (x,))
     torch.manual_seed(1)
     x.backward("no")  # type: ignore
+
+
+def on_a_gpu(x: Tensor) -> None:
+    if not torch.cuda.is_available():
+        return
+    stream = torch.cuda.Stream(priority=-1)
+    with torch.cuda.device(0), torch.cuda.stream(stream):
+        y = x.to("cuda", non_blocking=True) * 2
+        y.record_stream(stream)
+    event = stream.record_event(torch.cuda.Event(enable_timing=True))
+    assert_type(event, torch.cuda.Event)
+    assert_type(torch.cuda.memory_allocated("cuda:0"), int)
+    assert_type(torch.cuda.get_device_capability(), tuple[int, int])
+    assert_type(torch.cuda.get_device_properties(0).total_memory, int)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y.add_(1)
+    graph.replay()
+    torch.cuda.Kernel("text", "name").launch(1, (32, 2), [y, torch.cuda.int64(3), 2.0])
+    torch.backends.cuda.matmul.allow_tf32 = True
+    torch.set_float32_matmul_precision("high")
+    torch.cuda.set_device(None, 1)  # type: ignore

@@ -1,10 +1,11 @@
 #!/bin/sh
-# build.sh FOLDER: the software GPU without CMake, into FOLDER/cuda and FOLDER/hip.
+# build.sh FOLDER: the software GPU without CMake, into FOLDER/cuda, FOLDER/hip, FOLDER/cuda_blas and FOLDER/hip_blas.
 set -e
 here=$(cd "$(dirname "$0")" && pwd)
 out=${1:?where to}
 : "${CXX:=g++}"
 engine="engine memory streams graphs kernels fibers faults"
+driver="$engine library_abi"
 
 # library LIBRARY SHAPE DEFINE FILES...
 library() {
@@ -24,9 +25,10 @@ library() {
   mv "$out/$shape/$name.new" "$out/$shape/$name"
 }
 
-library libcuda.so.1 cuda -DSIMGPU_SHAPE_CUDA cuda_shape $engine
+library libcuda.so.1 cuda -DSIMGPU_SHAPE_CUDA cuda_shape $driver
 library libnvrtc.so.12 cuda -DSIMGPU_SHAPE_CUDA nvrtc_shape compiler kernel_text $engine
-if [ -f "$here/hip_shape.cpp" ]; then
-  library libamdhip64.so.5 hip -DSIMGPU_SHAPE_HIP hip_shape $engine
-  library libhiprtc.so.5 hip -DSIMGPU_SHAPE_HIP hiprtc_shape compiler kernel_text $engine
-fi
+library libcublasLt.so.12 cuda_blas -DSIMGPU_SHAPE_CUDA blas_lt_shape blas
+library libamdhip64.so.5 hip -DSIMGPU_SHAPE_HIP hip_shape $driver
+library libhiprtc.so.5 hip -DSIMGPU_SHAPE_HIP hiprtc_shape compiler kernel_text $engine
+library librocblas.so.0 hip_blas -DSIMGPU_SHAPE_HIP rocblas_shape blas
+library libhipblaslt.so.0 hip_blas -DSIMGPU_SHAPE_HIP blas_lt_shape blas

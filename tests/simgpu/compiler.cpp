@@ -22,9 +22,9 @@
 extern char** environ;
 
 // The texts that belong to the compiler itself; the assembler finds them in this folder.
-#define EMBED(symbol, file)                                                                     \
+#define EMBED(symbol, file)                                                                      \
   asm(".section .rodata\n.globl " #symbol "\n.hidden " #symbol "\n" #symbol ":\n.incbin \"" file \
-      "\"\n.byte 0\n.previous\n");                                                              \
+      "\"\n.byte 0\n.previous\n");                                                               \
   extern "C" const char symbol[];
 EMBED(simgpu_text_abi, "device_abi.h")
 EMBED(simgpu_text_prelude, "prelude.h")
@@ -95,7 +95,8 @@ Run run(const std::vector<std::string>& words, const std::string& output_path) {
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   for (char** e = environ; *e; ++e)
-    if (std::strncmp(*e, "LD_PRELOAD=", 11) != 0 && std::strncmp(*e, "LD_LIBRARY_PATH=", 16) != 0) environment.push_back(*e);
+    if (std::strncmp(*e, "LD_PRELOAD=", 11) != 0 && std::strncmp(*e, "LD_LIBRARY_PATH=", 16) != 0)
+      environment.push_back(*e);
   std::string language = "LC_ALL=C";
   environment.push_back(language.data());
   environment.push_back(nullptr);
@@ -211,8 +212,16 @@ bool make_runtime(const Toolchain& t, std::string& folder, std::string& log) {
     write_file(to + "/device_runtime.cpp", simgpu_text_runtime);
     write_file(to + "/device_waits.cpp", simgpu_text_waits);
     for (const char* name : {"device_runtime", "device_waits"}) {
-      std::vector<std::string> words = {t.compiler, "-std=c++17", "-O2", "-fPIC", "-fno-exceptions", "-fno-rtti", "-c",
-                                        to + "/" + name + ".cpp", "-o", to + "/" + name + ".o"};
+      std::vector<std::string> words = {t.compiler,
+                                        "-std=c++17",
+                                        "-O2",
+                                        "-fPIC",
+                                        "-fno-exceptions",
+                                        "-fno-rtti",
+                                        "-c",
+                                        to + "/" + name + ".cpp",
+                                        "-o",
+                                        to + "/" + name + ".o"};
       Run r = run(words, to + "/log");
       if (r.status != 0) {
         log += r.output;
@@ -283,7 +292,8 @@ bool parse_options(const CompileJob& job, Parsed& parsed, std::string& log) {
     if (option.empty()) continue;
     for (const char* name : {"--gpu-architecture=", "-arch=", "--offload-arch="})
       if (option.rfind(name, 0) == 0) parsed.chip = option.substr(std::strlen(name));
-    if (option.rfind("-std=", 0) == 0 || option.rfind("--std=", 0) == 0) parsed.standard = option.substr(option[1] == '-');
+    if (option.rfind("-std=", 0) == 0 || option.rfind("--std=", 0) == 0)
+      parsed.standard = option.substr(option[1] == '-');
     for (const char* letter : {"-D", "-U", "-I"})
       if (option.rfind(letter, 0) == 0) {
         if (option.size() == 2 && i + 1 < job.options.size()) option += job.options[++i];
@@ -306,7 +316,8 @@ bool parse_options(const CompileJob& job, Parsed& parsed, std::string& log) {
 
 // ---- kernels of a program
 
-void included_texts(const CompileJob& job, const std::string& text, std::set<std::string>& seen, std::vector<const std::string*>& texts) {
+void included_texts(const CompileJob& job, const std::string& text, std::set<std::string>& seen,
+                    std::vector<const std::string*>& texts) {
   for (const std::string& name : included_names(text))
     for (const auto& [header, header_text] : job.headers)
       if (header == name && seen.insert(name).second) {
@@ -395,8 +406,8 @@ void compile(CompileJob& job) {
     write_file(work.folder + "/kernel.cu", adapted_source);
     std::vector<std::string> words = {t.compiler};
     words.insert(words.end(), flags.begin(), flags.end());
-    words.insert(words.end(), {"-DSIMGPU_LIST_KERNELS=1", "-I", headers, "-include", headers + "/prelude.h", "-x", "c++", "-E", "-P",
-                               work.folder + "/kernel.cu", "-o", work.folder + "/list"});
+    words.insert(words.end(), {"-DSIMGPU_LIST_KERNELS=1", "-I", headers, "-include", headers + "/prelude.h", "-x",
+                               "c++", "-E", "-P", work.folder + "/kernel.cu", "-o", work.folder + "/list"});
     if (run(words, work.folder + "/log").status == 0)
       kernels = find_kernels(read_file(work.folder + "/list"), "simgpu_global_function", "simgpu_launch_bounds");
   } else {
@@ -412,7 +423,8 @@ void compile(CompileJob& job) {
   source += adapted_source.substr(adapted_body);
   source += "\n#line 1 \"kernels of " + job.name + "\"\n";
   for (const FoundKernel& kernel : kernels)
-    source += "SIMGPU_KERNEL(" + kernel.name + ", (" + kernel.name + "), (" + (kernel.bounds.empty() ? "0" : kernel.bounds) + "))\n";
+    source += "SIMGPU_KERNEL(" + kernel.name + ", (" + kernel.name + "), (" +
+              (kernel.bounds.empty() ? "0" : kernel.bounds) + "))\n";
   for (size_t i = 0; i < job.expressions.size(); ++i)
     source += "SIMGPU_EXPRESSION(" + lowered_name(i) + ", (" + job.expressions[i] + "))\n";
   write_file(work.folder + "/kernel.cu", source);
@@ -421,8 +433,9 @@ void compile(CompileJob& job) {
   words.insert(words.end(), flags.begin(), flags.end());
   if (t.clang && exists(prefix + ".pch")) words.insert(words.end(), {"-include-pch", prefix + ".pch"});
   else words.insert(words.end(), {"-include", prefix});
-  words.insert(words.end(), {"-I", headers, "-x", "c++", work.folder + "/kernel.cu", "-x", "none", runtime + "/device_runtime.o",
-                             runtime + "/waits.a", "-shared", "-nostdlib", "-Wl,-Bsymbolic", "-Wl,--build-id=none"});
+  words.insert(words.end(),
+               {"-I", headers, "-x", "c++", work.folder + "/kernel.cu", "-x", "none", runtime + "/device_runtime.o",
+                runtime + "/waits.a", "-shared", "-nostdlib", "-Wl,-Bsymbolic", "-Wl,--build-id=none"});
   if (!t.linker_option.empty()) words.push_back(t.linker_option);
   words.insert(words.end(), {"-o", work.folder + "/kernel.so", "-lm", "-lc"});
   const Run r = run(words, work.folder + "/log");
@@ -436,11 +449,12 @@ void compile(CompileJob& job) {
   std::string library = read_file(work.folder + "/kernel.so");
   const unsigned shared = tls_bytes(library), most = job.hip ? 64u << 10 : 48u << 10;
   if (shared > most) {
-    job.log = "error: a kernel uses too much shared data (" + std::to_string(shared) + " bytes, " + std::to_string(most) + " max)";
+    job.log = "error: a kernel uses too much shared data (" + std::to_string(shared) + " bytes, " +
+              std::to_string(most) + " max)";
     return;
   }
   simgpu_image_header header = {};
-  std::memcpy(header.magic, "SIMGPU1", 8);
+  std::memcpy(header.magic, SIMGPU_MAGIC, 8);
   header.bytes = library.size();
   header.lanes = static_cast<unsigned>(job.lanes);
   header.version = static_cast<unsigned>(job.version);

@@ -38,7 +38,8 @@ struct FoundKernel {
 std::vector<std::string> force_inline_words(const std::vector<const std::string*>& all);
 std::string adapt_text(const std::string& text, const std::vector<std::string>& inline_words);
 // Kernels after the word `marker`; templates are left out.
-std::vector<FoundKernel> find_kernels(const std::string& text, const std::string& marker, const std::string& bounds_word);
+std::vector<FoundKernel> find_kernels(const std::string& text, const std::string& marker,
+                                      const std::string& bounds_word);
 // The lines of includes and definitions that a text begins with, and where they end.
 std::string leading_lines(const std::string& text, size_t& end);
 // Names of headers that a text includes in quotes.

@@ -56,46 +56,50 @@ int capability() { return std::max(10, atoi(options().chip.c_str() + 3)); }
 
 int attribute_value(int attribute) {
   switch (attribute) {
-    case 1: return 1024;                // threads of a block
-    case 2: case 3: return 1024;        // of a block in x and y
-    case 4: return 64;                  // in z
-    case 5: return 0x7fffffff;          // blocks of a grid in x
-    case 6: case 7: return 65535;       // in y and z
-    case 8: return 48 << 10;            // shared memory of a block
-    case 9: return 64 << 10;            // constant memory
+    case 1: return 1024;  // threads of a block
+    case 2:
+    case 3: return 1024;        // of a block in x and y
+    case 4: return 64;          // in z
+    case 5: return 0x7fffffff;  // blocks of a grid in x
+    case 6:
+    case 7: return 65535;     // in y and z
+    case 8: return 48 << 10;  // shared memory of a block
+    case 9: return 64 << 10;  // constant memory
     case 10: return options().lanes;
-    case 12: return 65536;              // registers of a block
-    case 13: return 1980000;            // kHz
-    case 14: return 512;                // alignment of textures
-    case 15: return 1;                  // copies and kernels at once
-    case 16: return 8;                  // multiprocessors
-    case 18: return 0;                  // integrated
-    case 19: return 1;                  // maps host memory
-    case 31: return 1;                  // kernels at once
-    case 33: return 1;                  // PCI bus
-    case 36: return 2619000;            // memory clock, kHz
-    case 37: return 5120;               // bits of the memory bus
-    case 38: return 4 << 20;            // second-level cache
-    case 39: return 2048;               // threads of a multiprocessor
-    case 40: return 3;                  // copy engines
-    case 41: return 1;                  // unified addresses
-    case 50: return 0;                  // PCI domain
+    case 12: return 65536;    // registers of a block
+    case 13: return 1980000;  // kHz
+    case 14: return 512;      // alignment of textures
+    case 15: return 1;        // copies and kernels at once
+    case 16: return 8;        // multiprocessors
+    case 18: return 0;        // integrated
+    case 19: return 1;        // maps host memory
+    case 31: return 1;        // kernels at once
+    case 33: return 1;        // PCI bus
+    case 36: return 2619000;  // memory clock, kHz
+    case 37: return 5120;     // bits of the memory bus
+    case 38: return 4 << 20;  // second-level cache
+    case 39: return 2048;     // threads of a multiprocessor
+    case 40: return 3;        // copy engines
+    case 41: return 1;        // unified addresses
+    case 50: return 0;        // PCI domain
     case 75: return capability() / 10;
     case 76: return capability() % 10;
-    case 78: return 1;                  // stream priorities
-    case 81: return 228 << 10;          // shared memory of a multiprocessor
-    case 82: return 65536;              // registers of a multiprocessor
-    case 84: return 0;                  // board with several GPUs
+    case 78: return 1;          // stream priorities
+    case 81: return 228 << 10;  // shared memory of a multiprocessor
+    case 82: return 65536;      // registers of a multiprocessor
+    case 84: return 0;          // board with several GPUs
     case 97: return max_shared_optin();
-    case 102: return 1;                 // virtual memory
-    case 115: return 0;                 // memory pools
+    case 102: return 1;  // virtual memory
+    case 115: return 0;  // memory pools
     default: return 0;
   }
 }
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) const char* simgpu_control(const char* command) { return control(command); }
+extern "C" __attribute__((visibility("default"))) const char* simgpu_control(const char* command) {
+  return control(command);
+}
 
 EXPORT cuInit(unsigned flags) {
   NEED(flags == 0);
@@ -327,7 +331,9 @@ namespace {
 bool pointer_attribute(void* value, int attribute, const Region* region, Pointer data) {
   const bool host = region && (region->kind == RegionKind::Host || region->kind == RegionKind::RegisteredHost);
   switch (attribute) {
-    case 1: *static_cast<void**>(value) = region && !host ? engine().devices[static_cast<size_t>(region->device)] : nullptr; break;
+    case 1:
+      *static_cast<void**>(value) = region && !host ? engine().devices[static_cast<size_t>(region->device)] : nullptr;
+      break;
     case 2: *static_cast<unsigned*>(value) = !region ? 0u : host ? 1u : 2u; break;
     case 3: *static_cast<Pointer*>(value) = region ? data : 0; break;
     case 4: *static_cast<void**>(value) = host ? reinterpret_cast<void*>(data) : nullptr; break;
@@ -388,7 +394,8 @@ EXPORT cuMemAddressFree(Pointer data, size_t bytes) {
   BEGIN_WITHOUT_CONTEXT("map");
   return unreserve(at(data), bytes);
 }
-EXPORT cuMemCreate(unsigned long long* handle, size_t bytes, const AllocationProperties* properties, unsigned long long flags) {
+EXPORT cuMemCreate(unsigned long long* handle, size_t bytes, const AllocationProperties* properties,
+                   unsigned long long flags) {
   BEGIN_WITHOUT_CONTEXT("alloc");
   NEED(handle && properties && flags == 0 && properties->type == 1 && properties->location_type == 1);
   uint64_t made = 0;
@@ -438,7 +445,8 @@ EXPORT cuMemcpyAsync(Pointer to, Pointer from, size_t bytes, void* stream) {
   BEGIN("memcpy");
   return copy(current->index, at(to), at(from), bytes, stream, true);
 }
-EXPORT cuMemcpyPeerAsync(Pointer to, Device* to_context, Pointer from, Device* from_context, size_t bytes, void* stream) {
+EXPORT cuMemcpyPeerAsync(Pointer to, Device* to_context, Pointer from, Device* from_context, size_t bytes,
+                         void* stream) {
   BEGIN("memcpy");
   if (!to_context || !from_context) return kInvalidContext;
   NEED(bytes == 0 || (is_covered_now(at(to), bytes) && is_covered_now(at(from), bytes)));
@@ -454,7 +462,9 @@ EXPORT cuMemcpyDtoH_v2(void* to, Pointer from, size_t bytes) {
   NEED(bytes == 0 || is_covered_now(at(from), bytes));
   return copy(current->index, at(to), at(from), bytes, nullptr, false);
 }
-EXPORT cuMemcpyDtoD_v2(Pointer to, Pointer from, size_t bytes) { return cuMemcpyDtoDAsync_v2(to, from, bytes, nullptr); }
+EXPORT cuMemcpyDtoD_v2(Pointer to, Pointer from, size_t bytes) {
+  return cuMemcpyDtoDAsync_v2(to, from, bytes, nullptr);
+}
 EXPORT cuMemcpy(Pointer to, Pointer from, size_t bytes) {
   BEGIN("memcpy");
   return copy(current->index, at(to), at(from), bytes, nullptr, false);
@@ -471,7 +481,9 @@ EXPORT cuMemsetD32Async(Pointer to, unsigned value, size_t count, void* stream) 
   BEGIN("memset");
   return fill(current->index, at(to), value, 4, count, stream, true);
 }
-EXPORT cuMemsetD8_v2(Pointer to, unsigned char value, size_t count) { return cuMemsetD8Async(to, value, count, nullptr); }
+EXPORT cuMemsetD8_v2(Pointer to, unsigned char value, size_t count) {
+  return cuMemsetD8Async(to, value, count, nullptr);
+}
 EXPORT cuMemsetD32_v2(Pointer to, unsigned value, size_t count) { return cuMemsetD32Async(to, value, count, nullptr); }
 
 // ---- streams and events
@@ -555,7 +567,9 @@ EXPORT cuModuleLoadData(Module** module, const void* image) {
   NEED(module);
   return load_module(current->index, image, *module);
 }
-EXPORT cuModuleLoadDataEx(Module** module, const void* image, unsigned, int*, void**) { return cuModuleLoadData(module, image); }
+EXPORT cuModuleLoadDataEx(Module** module, const void* image, unsigned, int*, void**) {
+  return cuModuleLoadData(module, image);
+}
 EXPORT cuModuleUnload(Module* module) {
   BEGIN("module");
   return unload_module(module);
@@ -591,15 +605,18 @@ EXPORT cuFuncGetAttribute(int* value, int attribute, Function* function) {
   switch (attribute) {
     case 0: *value = function->kernel->max_threads ? function->kernel->max_threads : 1024; break;
     case 1: *value = static_shared_bytes(*function); break;
-    case 2: case 3: *value = 0; break;
+    case 2:
+    case 3: *value = 0; break;
     case 4: *value = 32; break;
-    case 5: case 6: *value = capability(); break;
+    case 5:
+    case 6: *value = capability(); break;
     case 8: *value = function->max_dynamic_shared; break;
     default: return kInvalidValue;
   }
   return kSuccess;
 }
-EXPORT cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Function* function, int block_threads, size_t shared_bytes) {
+EXPORT cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Function* function, int block_threads,
+                                                   size_t shared_bytes) {
   BEGIN("query");
   NEED(blocks && block_threads > 0);
   Lock lock(engine().mutex);
@@ -618,7 +635,8 @@ EXPORT cuLaunchKernel(Function* function, unsigned gx, unsigned gy, unsigned gz,
 EXPORT cuStreamBeginCapture_v2(void* handle, int mode) {
   BEGIN("capture");
   NEED(mode >= 0 && mode <= 2);
-  return on_stream(handle, [&](Lock& lock, Stream* stream) { return begin_capture(lock, stream, static_cast<CaptureMode>(mode)); });
+  return on_stream(
+      handle, [&](Lock& lock, Stream* stream) { return begin_capture(lock, stream, static_cast<CaptureMode>(mode)); });
 }
 EXPORT cuStreamEndCapture(void* handle, Graph** graph) {
   BEGIN("capture");
@@ -638,8 +656,8 @@ EXPORT cuStreamGetCaptureInfo(void* handle, int* status, unsigned long long* id)
   });
 }
 EXPORT cuStreamIsCapturing(void* handle, int* status) { return cuStreamGetCaptureInfo(handle, status, nullptr); }
-EXPORT cuStreamGetCaptureInfo_v2(void* handle, int* status, unsigned long long* id, Graph** graph, const void*** dependencies,
-                                 size_t* count) {
+EXPORT cuStreamGetCaptureInfo_v2(void* handle, int* status, unsigned long long* id, Graph** graph,
+                                 const void*** dependencies, size_t* count) {
   if (graph) *graph = nullptr;
   if (dependencies) *dependencies = nullptr;
   if (count) *count = 0;
@@ -657,7 +675,9 @@ EXPORT cuGraphInstantiateWithFlags(Graph** exec, Graph* graph, unsigned long lon
   Lock lock(engine().mutex);
   return instantiate(lock, graph, *exec);
 }
-EXPORT cuGraphInstantiate_v2(Graph** exec, Graph* graph, void**, char*, size_t) { return cuGraphInstantiateWithFlags(exec, graph, 0); }
+EXPORT cuGraphInstantiate_v2(Graph** exec, Graph* graph, void**, char*, size_t) {
+  return cuGraphInstantiateWithFlags(exec, graph, 0);
+}
 EXPORT cuGraphLaunch(Graph* exec, void* handle) {
   BEGIN("graph");
   return on_stream(handle, [&](Lock& lock, Stream* stream) { return launch_graph(lock, exec, stream); });
@@ -690,3 +710,5 @@ EXPORT cuGetProcAddress(const char* name, void** function, int, unsigned long lo
     if ((*function = dlsym(RTLD_DEFAULT, (std::string(name) + suffix).c_str()))) return kSuccess;
   return kNotFound;
 }
+
+int simgpu::current_device_of_thread() { return current_index(); }

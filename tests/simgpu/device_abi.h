@@ -16,23 +16,23 @@ struct simgpu_place {
 // Who touched each byte of a block's shared memory last, and when: to find threads that do so without a barrier between them. A
 // stamp is a time and a thread; time goes on with each barrier.
 struct simgpu_races {
-  unsigned *writes, *reads;         // stamps: first for the static part of shared memory, then for the dynamic one
-  unsigned now;                     // the time
-  unsigned block_began;             // when all threads of the block last waited for each other
-  const unsigned* warp_began;       // and those of each warp
-  unsigned thread, lanes;           // who runs
+  unsigned *writes, *reads;    // stamps: first for the static part of shared memory, then for the dynamic one
+  unsigned now;                // the time
+  unsigned block_began;        // when all threads of the block last waited for each other
+  const unsigned* warp_began;  // and those of each warp
+  unsigned thread, lanes;      // who runs
 };
 enum { SIMGPU_STATIC_SHARED_MAX = 64 << 10, SIMGPU_DYNAMIC_SHARED_MAX = 256 << 10, SIMGPU_STAMP_THREAD_BITS = 10 };
 
 // Where a kernel may look. The engine keeps one for each device; the fast path of every load and store reads it.
 struct simgpu_reach {
-  unsigned long arena_base, arena_bytes;  // this device's memory
-  const unsigned short* granules;         // for each 512 bytes of it, how many belong to an allocation
-  unsigned char* written;                 // for each byte of it, 1 when something was stored there
-  unsigned long stack_base, stack_bytes;  // of the thread that runs
-  unsigned long shared_base, shared_bytes;    // of the block that runs
+  unsigned long arena_base, arena_bytes;    // this device's memory
+  const unsigned short* granules;           // for each 512 bytes of it, how many belong to an allocation
+  unsigned char* written;                   // for each byte of it, 1 when something was stored there
+  unsigned long stack_base, stack_bytes;    // of the thread that runs
+  unsigned long shared_base, shared_bytes;  // of the block that runs
   unsigned long dynamic_base, dynamic_bytes;
-  unsigned long image_base, image_bytes;      // variables and constants of the kernel's library
+  unsigned long image_base, image_bytes;  // variables and constants of the kernel's library
   bool check_written;
   simgpu_races* races;  // nullptr: not looked for
 };
@@ -82,9 +82,10 @@ struct simgpu_kernel {
 
 }  // extern "C"
 
-// In front of a compiled kernel's bytes.
+// In front of a compiled kernel's bytes. The magic word changes with anything above: a kernel that was kept from another day is refused.
+#define SIMGPU_MAGIC "SIMGPU2"
 struct simgpu_image_header {
-  char magic[8];  // "SIMGPU1"
+  char magic[8];
   unsigned long long bytes;
   unsigned lanes;
   unsigned version;  // of the compiler, 12040 is 12.4

@@ -56,7 +56,8 @@ inline bool is_unordered(const simgpu_races& r, unsigned stamp) {
   return other / r.lanes != warp || time >= r.warp_began[warp];
 }
 
-__attribute__((noinline)) void check_race(simgpu_races& r, unsigned long at, unsigned long bytes, bool write, unsigned long address) {
+__attribute__((noinline)) void check_race(simgpu_races& r, unsigned long at, unsigned long bytes, bool write,
+                                          unsigned long address) {
   const unsigned stamp = r.now << SIMGPU_STAMP_THREAD_BITS | r.thread;
   const unsigned mask = (1u << SIMGPU_STAMP_THREAD_BITS) - 1;
   for (unsigned long i = at; i < at + bytes; ++i) {
@@ -72,7 +73,8 @@ inline bool is_nearby(unsigned long address, unsigned long bytes, bool write, bo
   const bool dynamic = lies_in(reach->dynamic_base, reach->dynamic_bytes, address, bytes);
   if (dynamic || lies_in(reach->shared_base, reach->shared_bytes, address, bytes)) {
     if (reach->races && !atomic)
-      check_race(*reach->races, dynamic ? address - reach->dynamic_base + SIMGPU_STATIC_SHARED_MAX : address - reach->shared_base,
+      check_race(*reach->races,
+                 dynamic ? address - reach->dynamic_base + SIMGPU_STATIC_SHARED_MAX : address - reach->shared_base,
                  bytes, write, address);
     return true;
   }
@@ -102,7 +104,7 @@ inline void check(unsigned long address) {
 
 }  // namespace
 
-#define SIMGPU_CHECKS(bytes)                                                                            \
+#define SIMGPU_CHECKS(bytes)                                                                        \
   HIDDEN void __asan_load##bytes##_noabort(unsigned long address) { check<bytes, false>(address); } \
   HIDDEN void __asan_store##bytes##_noabort(unsigned long address) { check<bytes, true>(address); }
 SIMGPU_CHECKS(1)

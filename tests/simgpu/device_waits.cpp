@@ -7,7 +7,7 @@
 extern "C" __attribute__((visibility("hidden"))) const simgpu_services* simgpu_engine;
 
 EXPORTED int simgpu_barrier(int op, int predicate) { return simgpu_engine->barrier(op, predicate); }
-EXPORTED unsigned long long simgpu_warp(int op, unsigned long long mask, const void* value, void* result, int bytes, int lane,
-                                        int width) {
+EXPORTED unsigned long long simgpu_warp(int op, unsigned long long mask, const void* value, void* result, int bytes,
+                                        int lane, int width) {
   return simgpu_engine->warp(op, mask, value, result, bytes, lane, width);
 }

@@ -72,13 +72,13 @@ struct Options {
   int devices = 2;
   int lanes = 32;
   size_t memory_bytes = size_t{2048} << 20;
-  bool check_written = true;   // SIMGPU_CHECK_INIT
-  bool check_races = true;     // SIMGPU_CHECK_RACES
-  bool guard = true;           // SIMGPU_GUARD: the host cannot look into a device's memory
-  int async = 1;               // 0: every call waits; 1: a thread works; 2: work starts only when somebody waits for it
+  bool check_written = true;  // SIMGPU_CHECK_INIT
+  bool check_races = true;    // SIMGPU_CHECK_RACES
+  bool guard = true;          // SIMGPU_GUARD: the host cannot look into a device's memory
+  int async = 1;              // 0: every call waits; 1: a thread works; 2: work starts only when somebody waits for it
   uint64_t seed = 1;
   std::string chip = "sm_90";
-  std::string trace;           // a file that gets a line for each piece of work
+  std::string trace;  // a file that gets a line for each piece of work
   bool report_leaks = false;
   bool hip = false;
 };
@@ -97,7 +97,7 @@ struct Op {
   bool on_host = false;  // a function of the program's, which must not hold up the device
   bool running = false, done = false, wanted = false;
   struct Stream* stream = nullptr;  // while it is queued
-  double finished_at = 0;  // milliseconds
+  double finished_at = 0;           // milliseconds
   Code code = kSuccess;
 };
 using OpPtr = std::shared_ptr<Op>;
@@ -117,8 +117,8 @@ struct Graph {
 struct Event {
   int device = 0;
   unsigned flags = 0;
-  OpPtr recorded;                        // the last record
-  std::weak_ptr<Capture> capture;        // or where in a capture it was recorded
+  OpPtr recorded;                  // the last record
+  std::weak_ptr<Capture> capture;  // or where in a capture it was recorded
   std::vector<size_t> captured_nodes;
   bool captured = false;
 };
@@ -163,7 +163,9 @@ struct Region {
   uint64_t access = 0;  // devices that may touch it, besides peers
   std::shared_ptr<Physical> physical;
   unsigned flags = 0;
-  bool contains(uintptr_t address, size_t n) const { return address >= base && n <= bytes && address - base <= bytes - n; }
+  bool contains(uintptr_t address, size_t n) const {
+    return address >= base && n <= bytes && address - base <= bytes - n;
+  }
 };
 
 struct Module {
@@ -188,17 +190,17 @@ struct BlockRunner;
 
 struct Device {
   int index = 0;
-  uintptr_t arena = 0;     // addresses of this device
+  uintptr_t arena = 0;      // addresses of this device
   size_t next_address = 0;  // where to look for the next hole
   size_t used = 0;
-  uint64_t peers = 0;      // devices whose memory this one may touch
-  Code lost = kSuccess;    // after a fault every call says this
+  uint64_t peers = 0;    // devices whose memory this one may touch
+  Code lost = kSuccess;  // after a fault every call says this
   simgpu_reach reach = {};
   Stream default_stream;
   std::set<Stream*> streams;  // the default stream too
   std::mt19937_64 random;
   BlockRunner* runner = nullptr;
-  bool started = false;       // its threads run
+  bool started = false;  // its threads run
   int context_count = 0;
   unsigned context_flags = 0;
 };
@@ -226,11 +228,14 @@ struct Engine {
 Engine& engine();
 using Lock = std::unique_lock<std::mutex>;
 
+// ---- cuda_shape.cpp, hip_shape.cpp
+int current_device_of_thread();  // -1 where none is
+
 // ---- engine.cpp
 Code initialize();
 // What every entry point does first: counts the call, injects faults, refuses after a fork. `device` may be -1.
 Code enter(const char* kind, int device);
-Code device_state(int device);  // kSuccess, or why it is lost
+Code device_state(int device);         // kSuccess, or why it is lost
 void report(const std::string& text);  // a line on stderr
 double now_ms();
 void trace(const std::string& line);
@@ -336,8 +341,8 @@ Code inject(const char* kind, int device);
 // What the launch that this thread is making is to end with, while it runs.
 Code take_launch_fault();
 double slow_copies_ms();
-int forced_count();      // number of devices, -1 where nothing was said
-int forced_version();    // of the driver, 0 where nothing was said
+int forced_count();    // number of devices, -1 where nothing was said
+int forced_version();  // of the driver, 0 where nothing was said
 const char* control(const char* command);
 
 }  // namespace simgpu

@@ -7,8 +7,8 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
-#include <unistd.h>
 #include <ucontext.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdarg>
@@ -100,7 +100,8 @@ void release_barrier(BlockRunner& r) {
   for (unsigned i = 0; i < r.count; ++i) {
     const Thread& t = r.threads[i];
     if (t.state != State::AtBarrier) continue;
-    if (op >= 0 && t.op != op) leave_with_fault(kLaunchFailed, "threads of a block wait at barriers of different kinds");
+    if (op >= 0 && t.op != op)
+      leave_with_fault(kLaunchFailed, "threads of a block wait at barriers of different kinds");
     op = t.op;
     number += t.predicate != 0;
     all = all && t.predicate;
@@ -149,8 +150,8 @@ void answer_warp(BlockRunner& r, unsigned first, uint64_t group) {
       case SIMGPU_MATCH:
         t.bits = 0;
         for (int j = 0; j < kMaxLanes; ++j)
-          if ((group >> j & 1) &&
-              std::memcmp(t.value, r.threads[first + static_cast<unsigned>(j)].value, static_cast<size_t>(t.bytes)) == 0)
+          if ((group >> j & 1) && std::memcmp(t.value, r.threads[first + static_cast<unsigned>(j)].value,
+                                              static_cast<size_t>(t.bytes)) == 0)
             t.bits |= uint64_t{1} << j;
         break;
       default: break;
@@ -159,8 +160,7 @@ void answer_warp(BlockRunner& r, unsigned first, uint64_t group) {
       // What a lane gives that is not there is not defined: it gets what nobody takes for a result.
       if (source >= 0 && source < kMaxLanes && (group >> source & 1))
         std::memcpy(t.result, r.threads[first + static_cast<unsigned>(source)].value, static_cast<size_t>(t.bytes));
-      else
-        std::memset(t.result, kSharedPoison, sizeof t.result);
+      else std::memset(t.result, kSharedPoison, sizeof t.result);
     }
   }
   for (int i = 0; i < kMaxLanes; ++i)
@@ -201,10 +201,12 @@ void service_race(unsigned long address, unsigned long bytes, bool write, unsign
   const simgpu_reach& reach = running->device->reach;
   const bool dynamic = address - reach.dynamic_base < reach.dynamic_bytes;
   const unsigned long offset = address - (dynamic ? reach.dynamic_base : reach.shared_base);
-  leave_with_fault(kLaunchFailed, text("race in shared memory: %s of %lu bytes at byte %lu of the %s part, which thread %u of the block %s "
-                                       "with no barrier between",
-                                       write ? "store" : "load", bytes, offset, dynamic ? "dynamic" : "static", other,
-                                       other_wrote ? "stored to" : "loaded from"));
+  leave_with_fault(
+      kLaunchFailed,
+      text("race in shared memory: %s of %lu bytes at byte %lu of the %s part, which thread %u of the block %s "
+           "with no barrier between",
+           write ? "store" : "load", bytes, offset, dynamic ? "dynamic" : "static", other,
+           other_wrote ? "stored to" : "loaded from"));
 }
 
 int service_barrier(int op, int predicate) {
@@ -226,9 +228,11 @@ unsigned long long service_warp(int op, unsigned long long mask, const void* val
   const unsigned first = r.current / static_cast<unsigned>(lanes()) * static_cast<unsigned>(lanes());
   const unsigned self = r.current - first;
   if (mask && !(mask >> self & 1))
-    leave_with_fault(kLaunchFailed, text("lane %u calls a warp operation with the mask 0x%llx, which leaves it out", self, mask));
+    leave_with_fault(kLaunchFailed,
+                     text("lane %u calls a warp operation with the mask 0x%llx, which leaves it out", self, mask));
   if (width <= 0 || width > lanes() || (width & (width - 1)))
-    leave_with_fault(kLaunchFailed, text("a shuffle of width %d; it must be a power of two, at most %d", width, lanes()));
+    leave_with_fault(kLaunchFailed,
+                     text("a shuffle of width %d; it must be a power of two, at most %d", width, lanes()));
   t.state = State::AtWarp;
   t.op = op;
   t.mask = mask;
@@ -252,7 +256,8 @@ unsigned long long service_active_lanes() {
 void* service_dynamic_shared() { return reinterpret_cast<void*>(running->device->reach.dynamic_base); }
 
 long long service_clock() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 void service_assert(const char* condition, const char* file, int line) {
@@ -300,8 +305,8 @@ void prepare(BlockRunner& r, unsigned index) {
 
 std::string where(BlockRunner& r) {
   const simgpu_place& p = *r.place;
-  return text("kernel %s, block (%u, %u, %u), thread (%u, %u, %u)", r.function->name.c_str(), p.block.x, p.block.y, p.block.z,
-              p.thread.x, p.thread.y, p.thread.z);
+  return text("kernel %s, block (%u, %u, %u), thread (%u, %u, %u)", r.function->name.c_str(), p.block.x, p.block.y,
+              p.block.z, p.thread.x, p.thread.y, p.thread.z);
 }
 
 // Nobody can go on. Operations without a mask are for the lanes that come: the first group that waits is let go.
@@ -343,10 +348,12 @@ std::string describe_deadlock(BlockRunner& r) {
   const uint64_t there = live_lanes(r, warp_thread / width * width);
   static const char* const kNames[] = {"shuffle", "shuffle up", "shuffle down", "shuffle xor", "ballot",
                                        "any",     "all",        "match",        "warp barrier"};
-  return all + text(" and %u at a warp operation; thread %u waits in a %s with the mask 0x%llx for lanes that do not come "
-                    "(lanes that live: 0x%llx)",
-                    warp, warp_thread, kNames[at_warp->op], static_cast<unsigned long long>(at_warp->mask),
-                    static_cast<unsigned long long>(there));
+  return all +
+         text(
+             " and %u at a warp operation; thread %u waits in a %s with the mask 0x%llx for lanes that do not come "
+             "(lanes that live: 0x%llx)",
+             warp, warp_thread, kNames[at_warp->op], static_cast<unsigned long long>(at_warp->mask),
+             static_cast<unsigned long long>(there));
 }
 
 void run_block(BlockRunner& r) {
@@ -383,7 +390,9 @@ void run_block(BlockRunner& r) {
 
 struct sigaction before_segv, before_bus, before_fpe;
 
-void signal_fault() { leave_with_fault(kIllegalAddress, "the processor found a bad address, or the thread's stack is full"); }
+void signal_fault() {
+  leave_with_fault(kIllegalAddress, "the processor found a bad address, or the thread's stack is full");
+}
 
 void pass_on(int number, siginfo_t* info, void* context, const struct sigaction& before) {
   if (before.sa_flags & SA_SIGINFO) return before.sa_sigaction(number, info, context);
@@ -471,10 +480,9 @@ void next_block(BlockRunner& r) {
 }  // namespace
 
 const simgpu_services& kernel_services() {
-  static const simgpu_services services = {options().lanes,      service_check,        service_race,
-                                           service_barrier,      service_warp,         service_active_lanes,
-                                           service_dynamic_shared, service_clock,      service_assert,
-                                           service_trap};
+  static const simgpu_services services = {
+      options().lanes,      service_check,          service_race,  service_barrier, service_warp,
+      service_active_lanes, service_dynamic_shared, service_clock, service_assert,  service_trap};
   return services;
 }
 
@@ -527,7 +535,8 @@ Code run_kernel(Device& device, const Function& function, const LaunchShape& sha
         r.place->block = {x, y, z};
         next_block(r);
         if (search.data) std::memset(search.data, kSharedPoison, search.bytes);
-        if (shape.shared_bytes) std::memset(reinterpret_cast<void*>(reach.dynamic_base), kSharedPoison, shape.shared_bytes);
+        if (shape.shared_bytes)
+          std::memset(reinterpret_cast<void*>(reach.dynamic_base), kSharedPoison, shape.shared_bytes);
         run_block(r);
       }
   running = nullptr;

@@ -48,7 +48,8 @@ Code run_graph(const Graph& graph, Device& device) {
     std::swap(ready[device.random() % ready.size()], ready.back());
     size_t node = ready.back();
     ready.pop_back();
-    trace("device " + std::to_string(device.index) + " graph: " + graph.nodes[node].kind + " " + graph.nodes[node].label);
+    trace("device " + std::to_string(device.index) + " graph: " + graph.nodes[node].kind + " " +
+          graph.nodes[node].label);
     if (graph.nodes[node].run)
       if (Code code = graph.nodes[node].run(device)) return code;
     for (size_t next : followers[node])
@@ -107,7 +108,8 @@ Code end_capture(Lock&, Stream* stream, Graph*& graph) {
     capture->broken = true;
     return kCaptureUnmatched;
   }
-  if (capture->mode != CaptureMode::Relaxed && capture->thread != std::this_thread::get_id()) return kCaptureWrongThread;
+  if (capture->mode != CaptureMode::Relaxed && capture->thread != std::this_thread::get_id())
+    return kCaptureWrongThread;
   const bool joined = is_joined(*capture);
   close(*capture);
   engine().captures.erase(capture);

@@ -54,30 +54,34 @@ constexpr int kVersion = 50221153;  // HIP 5.2
 
 int attribute_value(int attribute) {
   switch (attribute) {
-    case 2: return 1;               // maps host memory
-    case 5: return 1700000;         // kHz
-    case 8: return 1;               // kernels at once
-    case 16: return 0;              // integrated
-    case 17: return 0;              // board with several GPUs
-    case 19: return 8 << 20;        // second-level cache
-    case 26: case 27: case 28: return 1024;  // threads of a block in x, y, z
-    case 29: case 30: case 31: return 0x7fffffff;  // blocks of a grid
+    case 2: return 1;         // maps host memory
+    case 5: return 1700000;   // kHz
+    case 8: return 1;         // kernels at once
+    case 16: return 0;        // integrated
+    case 17: return 0;        // board with several GPUs
+    case 19: return 8 << 20;  // second-level cache
+    case 26:
+    case 27:
+    case 28: return 1024;  // threads of a block in x, y, z
+    case 29:
+    case 30:
+    case 31: return 0x7fffffff;  // blocks of a grid
     case 56: return 1024;
     case 57: return 2048;
-    case 59: return 4096;           // bits of the memory bus
-    case 60: return 1600000;        // memory clock, kHz
-    case 63: return 8;              // multiprocessors
-    case 67: return 3;              // PCI bus
-    case 69: return 0;              // PCI domain
+    case 59: return 4096;     // bits of the memory bus
+    case 60: return 1600000;  // memory clock, kHz
+    case 63: return 8;        // multiprocessors
+    case 67: return 3;        // PCI bus
+    case 69: return 0;        // PCI domain
     case 71: return 65536;
     case 72: return 65536;
     case 74: return 64 << 10;
     case 75: return 64 << 10;
-    case 77: return 4 << 10;        // total constant memory, in part
+    case 77: return 4 << 10;  // total constant memory, in part
     case 87: return options().lanes;
-    case 89: return 0;              // virtual memory came with HIP 6
-    case 10002: return 64 << 10;    // shared memory of a multiprocessor
-    case 23: return 9;              // compute capability
+    case 89: return 0;            // virtual memory came with HIP 6
+    case 10002: return 64 << 10;  // shared memory of a multiprocessor
+    case 23: return 9;            // compute capability
     case 61: return 0;
     default: return 0;
   }
@@ -85,7 +89,9 @@ int attribute_value(int attribute) {
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) const char* simgpu_control(const char* command) { return control(command); }
+extern "C" __attribute__((visibility("default"))) const char* simgpu_control(const char* command) {
+  return control(command);
+}
 
 extern "C" __attribute__((visibility("default"))) const char* hipGetErrorName(Result error) {
   const ErrorText* found = find_error(error);
@@ -164,7 +170,8 @@ EXPORT hipDeviceGetUuid(unsigned char* uuid, int device) {
 struct DeviceProperties5 {
   char name[256];
   size_t total_memory, shared_per_block;
-  int registers_per_block, lanes, max_threads_per_block, max_threads_dim[3], max_grid[3], clock, memory_clock, memory_bus;
+  int registers_per_block, lanes, max_threads_per_block, max_threads_dim[3], max_grid[3], clock, memory_clock,
+      memory_bus;
   size_t constant_memory;
   int major, minor, multiprocessors, l2_bytes, max_threads_per_multiprocessor, compute_mode, clock_instruction;
   int architecture;  // one bit for each feature
@@ -267,7 +274,8 @@ EXPORT hipHostGetDevicePointer(void** device, void* host, unsigned) {
   NEED(device);
   Lock lock(engine().mutex);
   const Region* region = find_region(at(host));
-  if (!region || (region->kind != RegionKind::Host && region->kind != RegionKind::RegisteredHost)) return remember(kInvalidValue);
+  if (!region || (region->kind != RegionKind::Host && region->kind != RegionKind::RegisteredHost))
+    return remember(kInvalidValue);
   *device = host;
   return kSuccess;
 }
@@ -300,7 +308,8 @@ Result copy_kind(void* to, const void* from, size_t bytes, int kind, void* strea
     // The side that is said to be a device's must be one.
     Lock lock(engine().mutex);
     const bool to_device = kind == 1 || kind == 3, from_device = kind == 2 || kind == 3;
-    if ((to_device && !is_covered(at(to), bytes)) || (from_device && !is_covered(at(from), bytes))) return remember(kInvalidValue);
+    if ((to_device && !is_covered(at(to), bytes)) || (from_device && !is_covered(at(from), bytes)))
+      return remember(kInvalidValue);
   }
   return remember(copy(current, at(to), at(from), bytes, stream, async));
 }
@@ -340,7 +349,9 @@ EXPORT hipStreamCreateWithPriority(Stream** stream, unsigned flags, int priority
   NEED(stream && flags <= 1);
   return remember(create_stream(current, *stream, flags, priority));
 }
-EXPORT hipStreamCreateWithFlags(Stream** stream, unsigned flags) { return hipStreamCreateWithPriority(stream, flags, 0); }
+EXPORT hipStreamCreateWithFlags(Stream** stream, unsigned flags) {
+  return hipStreamCreateWithPriority(stream, flags, 0);
+}
 EXPORT hipStreamCreate(Stream** stream) { return hipStreamCreateWithPriority(stream, 0, 0); }
 EXPORT hipStreamDestroy(Stream* stream) {
   BEGIN("stream");
@@ -450,7 +461,8 @@ EXPORT hipFuncGetAttribute(int* value, int attribute, Function* function) {
   }
   return kSuccess;
 }
-EXPORT hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Function* function, int block_threads, size_t shared_bytes) {
+EXPORT hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Function* function, int block_threads,
+                                                          size_t shared_bytes) {
   BEGIN("query");
   NEED(blocks && block_threads > 0);
   Lock lock(engine().mutex);
@@ -458,8 +470,8 @@ EXPORT hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Function*
   *blocks = occupancy(*function, block_threads, shared_bytes);
   return kSuccess;
 }
-EXPORT hipModuleLaunchKernel(Function* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
-                             unsigned shared_bytes, void* stream, void** arguments, void** extra) {
+EXPORT hipModuleLaunchKernel(Function* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                             unsigned bz, unsigned shared_bytes, void* stream, void** arguments, void** extra) {
   BEGIN("launch");
   return remember(launch(current, function, {{gx, gy, gz}, {bx, by, bz}, shared_bytes}, stream, arguments, extra));
 }
@@ -469,7 +481,8 @@ EXPORT hipModuleLaunchKernel(Function* function, unsigned gx, unsigned gy, unsig
 EXPORT hipStreamBeginCapture(void* handle, int mode) {
   BEGIN("capture");
   NEED(mode >= 0 && mode <= 2);
-  return on_stream(handle, [&](Lock& lock, Stream* stream) { return begin_capture(lock, stream, static_cast<CaptureMode>(mode)); });
+  return on_stream(
+      handle, [&](Lock& lock, Stream* stream) { return begin_capture(lock, stream, static_cast<CaptureMode>(mode)); });
 }
 EXPORT hipStreamEndCapture(void* handle, Graph** graph) {
   BEGIN("capture");
@@ -514,3 +527,5 @@ EXPORT hipGraphDebugDotPrint(Graph* graph, const char* path, unsigned) {
   Lock lock(engine().mutex);
   return remember(graph_to_dot(lock, graph, path));
 }
+
+int simgpu::current_device_of_thread() { return current; }

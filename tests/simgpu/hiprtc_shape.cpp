@@ -9,7 +9,8 @@ using namespace simgpu;
 
 namespace {
 
-constexpr int kOk = 0, kOutOfMemory_ = 1, kInvalidInput = 3, kInvalidProgram = 4, kInvalidOption = 5, kCompilationError = 6;
+constexpr int kOk = 0, kOutOfMemory_ = 1, kInvalidInput = 3, kInvalidProgram = 4, kInvalidOption = 5,
+              kCompilationError = 6;
 constexpr int kNoNameExpressions = 8, kNameNotValid = 10;
 
 struct Program {
@@ -27,7 +28,9 @@ int copy_out(const std::string& text, char* to) {
 
 #define EXPORT extern "C" __attribute__((visibility("default"))) int
 
-extern "C" __attribute__((visibility("default"))) const char* simgpu_control(const char* command) { return control(command); }
+extern "C" __attribute__((visibility("default"))) const char* simgpu_control(const char* command) {
+  return control(command);
+}
 
 extern "C" __attribute__((visibility("default"))) const char* hiprtcGetErrorString(int result) {
   static const char* const kNames[] = {"HIPRTC_SUCCESS",
@@ -51,8 +54,8 @@ EXPORT hiprtcVersion(int* major, int* minor) {
   *minor = 0;
   return kOk;
 }
-EXPORT hiprtcCreateProgram(Program** program, const char* source, const char* name, int headers, const char* const* texts,
-                          const char* const* names) {
+EXPORT hiprtcCreateProgram(Program** program, const char* source, const char* name, int headers,
+                           const char* const* texts, const char* const* names) {
   if (!program || !source || headers < 0) return kInvalidInput;
   auto* p = new Program;
   p->job.source = source;

@@ -152,7 +152,8 @@ std::string adapt_text(const std::string& text, const std::vector<std::string>& 
   return result;
 }
 
-std::vector<FoundKernel> find_kernels(const std::string& given, const std::string& marker, const std::string& bounds_word) {
+std::vector<FoundKernel> find_kernels(const std::string& given, const std::string& marker,
+                                      const std::string& bounds_word) {
   const std::string text = without_comments(given);
   std::vector<FoundKernel> kernels;
   for (size_t at = find_word(text, marker, 0); at != std::string::npos; at = find_word(text, marker, at + 1)) {

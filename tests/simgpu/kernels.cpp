@@ -86,7 +86,7 @@ Code load_module(int device, const void* image, Module*& module) {
   if (!image) return kInvalidValue;
   simgpu_image_header header;
   std::memcpy(&header, image, sizeof header.magic);
-  if (std::memcmp(header.magic, "SIMGPU1", 8) != 0) return kInvalidImage;
+  if (std::memcmp(header.magic, SIMGPU_MAGIC, 8) != 0) return kInvalidImage;
   std::memcpy(&header, image, sizeof header);
   header.chip[sizeof header.chip - 1] = 0;
   if (forced_version() && static_cast<int>(header.version) > forced_version())
@@ -173,7 +173,8 @@ Code get_global(Module* module, const char* name, uintptr_t& address, size_t& by
   ElfW(Sym)* symbol = nullptr;
   if (!at || !dladdr1(at, &info, reinterpret_cast<void**>(&symbol), RTLD_DL_SYMENT) || !symbol) return kNotFound;
   const auto base = reinterpret_cast<uintptr_t>(at);
-  if (base - module->image_base >= module->image_bytes || ELF64_ST_TYPE(symbol->st_info) != STT_OBJECT) return kNotFound;
+  if (base - module->image_base >= module->image_bytes || ELF64_ST_TYPE(symbol->st_info) != STT_OBJECT)
+    return kNotFound;
   address = base;
   bytes = symbol->st_size;
   return kSuccess;
@@ -211,13 +212,14 @@ Code launch(int device, Function* function, const LaunchShape& shape, void* hand
   if (kernel.max_threads && threads > static_cast<uint64_t>(kernel.max_threads)) return kLaunchOutOfResources;
   const int shared = static_shared_bytes(*function);
   const int limit = options().hip ? max_shared_optin() : std::max(function->max_dynamic_shared + shared, kMaxShared);
-  if (shape.shared_bytes > static_cast<unsigned>(max_shared_optin()) || static_cast<int>(shape.shared_bytes) + shared > limit)
+  if (shape.shared_bytes > static_cast<unsigned>(max_shared_optin()) ||
+      static_cast<int>(shape.shared_bytes) + shared > limit)
     return kInvalidValue;
   const Code fault = take_launch_fault();
   auto taken = std::make_shared<Arguments>(kernel, arguments);
   char label[160];
-  snprintf(label, sizeof label, "%s <<<(%u, %u, %u), (%u, %u, %u), %u>>>", function->name.c_str(), shape.grid[0], shape.grid[1],
-           shape.grid[2], shape.block[0], shape.block[1], shape.block[2], shape.shared_bytes);
+  snprintf(label, sizeof label, "%s <<<(%u, %u, %u), (%u, %u, %u), %u>>>", function->name.c_str(), shape.grid[0],
+           shape.grid[1], shape.grid[2], shape.block[0], shape.block[1], shape.block[2], shape.shared_bytes);
   return enqueue(lock, stream, "launch", label, [taken, function, shape, fault](Device& on) {
     if (fault) return fault;
     return run_kernel(on, *function, shape, taken->pointers.data());

@@ -94,9 +94,7 @@ void remember_freed(const Region& region) {
   if (freed.size() > 4096) freed.pop_front();
 }
 
-int arena_protection(const Engine& e) {
-  return e.at_work > 0 || !options().guard ? PROT_READ | PROT_WRITE : PROT_NONE;
-}
+int arena_protection(const Engine& e) { return e.at_work > 0 || !options().guard ? PROT_READ | PROT_WRITE : PROT_NONE; }
 
 }  // namespace
 
@@ -171,19 +169,19 @@ std::string describe_address(uintptr_t address) {
     return text;
   }
   if (const Region* region = find_freed(address, 1)) {
-    snprintf(text, sizeof text, "%zu bytes into %zu bytes at 0x%zx on device %d, which were freed", address - region->base,
-             region->bytes, region->base, region->device);
+    snprintf(text, sizeof text, "%zu bytes into %zu bytes at 0x%zx on device %d, which were freed",
+             address - region->base, region->bytes, region->base, region->device);
     return text;
   }
   auto after = e.regions.upper_bound(address);
   const Region* before = after == e.regions.begin() ? nullptr : &std::prev(after)->second;
   const Region* behind = after == e.regions.end() ? nullptr : &after->second;
   if (before && (!behind || address - before->base - before->bytes <= behind->base - address)) {
-    snprintf(text, sizeof text, "%zu bytes behind %zu bytes at 0x%zx on device %d", address - before->base - before->bytes,
-             before->bytes, before->base, before->device);
+    snprintf(text, sizeof text, "%zu bytes behind %zu bytes at 0x%zx on device %d",
+             address - before->base - before->bytes, before->bytes, before->base, before->device);
   } else if (behind) {
-    snprintf(text, sizeof text, "%zu bytes before %zu bytes at 0x%zx on device %d", behind->base - address, behind->bytes,
-             behind->base, behind->device);
+    snprintf(text, sizeof text, "%zu bytes before %zu bytes at 0x%zx on device %d", behind->base - address,
+             behind->bytes, behind->base, behind->device);
   } else {
     snprintf(text, sizeof text, "nothing is allocated");
   }
@@ -368,11 +366,11 @@ Code map_physical(uintptr_t address, size_t bytes, size_t offset, uint64_t handl
   if (find_region(address) || (next != e.regions.end() && next->first < address + bytes)) return kInvalidValue;
   auto physical = it->second;
   void* at = reinterpret_cast<void*>(address);
-  if (mmap(at, bytes, arena_protection(e), MAP_SHARED | MAP_FIXED, physical->file, 0) == MAP_FAILED) return kOutOfMemory;
+  if (mmap(at, bytes, arena_protection(e), MAP_SHARED | MAP_FIXED, physical->file, 0) == MAP_FAILED)
+    return kOutOfMemory;
   e.regions[address] = {RegionKind::Mapping, address, bytes, physical->device, 0, physical, 0};
   // Bytes that were mapped elsewhere before may have been written there.
-  if (physical->mapped_before)
-    std::memset(e.written + (address - e.arena), 1, bytes);
+  if (physical->mapped_before) std::memset(e.written + (address - e.arena), 1, bytes);
   physical->mapped_before = true;
   ++physical->mappings;
   return kSuccess;

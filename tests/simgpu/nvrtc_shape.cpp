@@ -9,7 +9,8 @@ using namespace simgpu;
 
 namespace {
 
-constexpr int kOk = 0, kOutOfMemory_ = 1, kInvalidInput = 3, kInvalidProgram = 4, kInvalidOption = 5, kCompilationError = 6;
+constexpr int kOk = 0, kOutOfMemory_ = 1, kInvalidInput = 3, kInvalidProgram = 4, kInvalidOption = 5,
+              kCompilationError = 6;
 constexpr int kNoNameExpressions = 8, kNameNotValid = 10;
 constexpr int kChips[] = {70, 75, 80, 86, 89, 90};
 
@@ -28,7 +29,9 @@ int copy_out(const std::string& text, char* to) {
 
 #define EXPORT extern "C" __attribute__((visibility("default"))) int
 
-extern "C" __attribute__((visibility("default"))) const char* simgpu_control(const char* command) { return control(command); }
+extern "C" __attribute__((visibility("default"))) const char* simgpu_control(const char* command) {
+  return control(command);
+}
 
 extern "C" __attribute__((visibility("default"))) const char* nvrtcGetErrorString(int result) {
   static const char* const kNames[] = {"NVRTC_SUCCESS",
@@ -62,8 +65,8 @@ EXPORT nvrtcGetSupportedArchs(int* numbers) {
   std::copy(std::begin(kChips), std::end(kChips), numbers);
   return kOk;
 }
-EXPORT nvrtcCreateProgram(Program** program, const char* source, const char* name, int headers, const char* const* texts,
-                          const char* const* names) {
+EXPORT nvrtcCreateProgram(Program** program, const char* source, const char* name, int headers,
+                          const char* const* texts, const char* const* names) {
   if (!program || !source || headers < 0) return kInvalidInput;
   auto* p = new Program;
   p->job.source = source;

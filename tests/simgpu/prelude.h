@@ -61,14 +61,14 @@ typedef long intptr_t;
 #define NULL nullptr
 
 // Vectors.
-#define SIMGPU_VECTOR(type, name, align1, align2, align3, align4)                                                \
-  struct __attribute__((aligned(align1))) name##1 { type x; };                                                  \
-  struct __attribute__((aligned(align2))) name##2 { type x, y; };                                               \
-  struct __attribute__((aligned(align3))) name##3 { type x, y, z; };                                            \
-  struct __attribute__((aligned(align4))) name##4 { type x, y, z, w; };                                         \
-  inline name##1 make_##name##1(type x) { return {x}; }                                                         \
-  inline name##2 make_##name##2(type x, type y) { return {x, y}; }                                              \
-  inline name##3 make_##name##3(type x, type y, type z) { return {x, y, z}; }                                   \
+#define SIMGPU_VECTOR(type, name, align1, align2, align3, align4)             \
+  struct __attribute__((aligned(align1))) name##1 { type x; };                \
+  struct __attribute__((aligned(align2))) name##2 { type x, y; };             \
+  struct __attribute__((aligned(align3))) name##3 { type x, y, z; };          \
+  struct __attribute__((aligned(align4))) name##4 { type x, y, z, w; };       \
+  inline name##1 make_##name##1(type x) { return {x}; }                       \
+  inline name##2 make_##name##2(type x, type y) { return {x, y}; }            \
+  inline name##3 make_##name##3(type x, type y, type z) { return {x, y, z}; } \
   inline name##4 make_##name##4(type x, type y, type z, type w) { return {x, y, z, w}; }
 SIMGPU_VECTOR(signed char, char, 1, 2, 1, 4)
 SIMGPU_VECTOR(unsigned char, uchar, 1, 2, 1, 4)
@@ -82,10 +82,16 @@ SIMGPU_VECTOR(unsigned long long, ulonglong, 8, 16, 8, 16)
 SIMGPU_VECTOR(float, float, 4, 8, 4, 16)
 SIMGPU_VECTOR(double, double, 8, 16, 8, 16)
 #undef SIMGPU_VECTOR
-struct __attribute__((aligned(4))) uint1 { unsigned x; };
-struct __attribute__((aligned(8))) uint2 { unsigned x, y; };
+struct __attribute__((aligned(4))) uint1 {
+  unsigned x;
+};
+struct __attribute__((aligned(8))) uint2 {
+  unsigned x, y;
+};
 typedef simgpu_dim3 uint3;
-struct __attribute__((aligned(16))) uint4 { unsigned x, y, z, w; };
+struct __attribute__((aligned(16))) uint4 {
+  unsigned x, y, z, w;
+};
 inline uint1 make_uint1(unsigned x) { return {x}; }
 inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
 inline uint3 make_uint3(unsigned x, unsigned y, unsigned z) { return {x, y, z}; }
@@ -125,21 +131,29 @@ inline unsigned long long simgpu_vote(int op, unsigned long long mask, int predi
 #if defined(SIMGPU_HIP)
 // Without a mask: the lanes that run together.
 template <class T>
-inline T __shfl(T v, int lane, int width = SIMGPU_LANES) { return simgpu_shuffle(SIMGPU_SHUFFLE, 0, v, lane, width); }
+inline T __shfl(T v, int lane, int width = SIMGPU_LANES) {
+  return simgpu_shuffle(SIMGPU_SHUFFLE, 0, v, lane, width);
+}
 template <class T>
-inline T __shfl_up(T v, unsigned by, int width = SIMGPU_LANES) { return simgpu_shuffle(SIMGPU_SHUFFLE_UP, 0, v, by, width); }
+inline T __shfl_up(T v, unsigned by, int width = SIMGPU_LANES) {
+  return simgpu_shuffle(SIMGPU_SHUFFLE_UP, 0, v, by, width);
+}
 template <class T>
 inline T __shfl_down(T v, unsigned by, int width = SIMGPU_LANES) {
   return simgpu_shuffle(SIMGPU_SHUFFLE_DOWN, 0, v, by, width);
 }
 template <class T>
-inline T __shfl_xor(T v, int by, int width = SIMGPU_LANES) { return simgpu_shuffle(SIMGPU_SHUFFLE_XOR, 0, v, by, width); }
+inline T __shfl_xor(T v, int by, int width = SIMGPU_LANES) {
+  return simgpu_shuffle(SIMGPU_SHUFFLE_XOR, 0, v, by, width);
+}
 inline unsigned long long __ballot(int p) { return simgpu_vote(SIMGPU_BALLOT, 0, p); }
 inline int __any(int p) { return static_cast<int>(simgpu_vote(SIMGPU_ANY, 0, p)); }
 inline int __all(int p) { return static_cast<int>(simgpu_vote(SIMGPU_ALL, 0, p)); }
 inline unsigned long long __activemask() { return simgpu_active_lanes(); }
 inline unsigned __lane_id() {
-  return (simgpu_here.thread.x + simgpu_here.block_size.x * (simgpu_here.thread.y + simgpu_here.block_size.y * simgpu_here.thread.z)) % SIMGPU_LANES;
+  return (simgpu_here.thread.x +
+          simgpu_here.block_size.x * (simgpu_here.thread.y + simgpu_here.block_size.y * simgpu_here.thread.z)) %
+         SIMGPU_LANES;
 }
 inline void __builtin_amdgcn_wave_barrier() { simgpu_vote(SIMGPU_SYNC_WARP, 0, 0); }
 inline void __builtin_amdgcn_s_barrier() { __syncthreads(); }
@@ -160,7 +174,9 @@ template <class T>
 inline T __shfl_xor_sync(unsigned mask, T v, int by, int width = SIMGPU_LANES) {
   return simgpu_shuffle(SIMGPU_SHUFFLE_XOR, mask, v, by, width);
 }
-inline unsigned __ballot_sync(unsigned mask, int p) { return static_cast<unsigned>(simgpu_vote(SIMGPU_BALLOT, mask, p)); }
+inline unsigned __ballot_sync(unsigned mask, int p) {
+  return static_cast<unsigned>(simgpu_vote(SIMGPU_BALLOT, mask, p));
+}
 inline int __any_sync(unsigned mask, int p) { return static_cast<int>(simgpu_vote(SIMGPU_ANY, mask, p)); }
 inline int __all_sync(unsigned mask, int p) { return static_cast<int>(simgpu_vote(SIMGPU_ALL, mask, p)); }
 template <class T>
@@ -181,12 +197,24 @@ inline T simgpu_reduce(unsigned mask, T v, T (*join)(T, T)) {
     }
   return sum;
 }
-inline unsigned __reduce_add_sync(unsigned mask, unsigned v) { return simgpu_reduce<unsigned>(mask, v, [](unsigned a, unsigned b) { return a + b; }); }
-inline int __reduce_add_sync(unsigned mask, int v) { return simgpu_reduce<int>(mask, v, [](int a, int b) { return a + b; }); }
-inline unsigned __reduce_max_sync(unsigned mask, unsigned v) { return simgpu_reduce<unsigned>(mask, v, [](unsigned a, unsigned b) { return a > b ? a : b; }); }
-inline int __reduce_max_sync(unsigned mask, int v) { return simgpu_reduce<int>(mask, v, [](int a, int b) { return a > b ? a : b; }); }
-inline unsigned __reduce_min_sync(unsigned mask, unsigned v) { return simgpu_reduce<unsigned>(mask, v, [](unsigned a, unsigned b) { return a < b ? a : b; }); }
-inline int __reduce_min_sync(unsigned mask, int v) { return simgpu_reduce<int>(mask, v, [](int a, int b) { return a < b ? a : b; }); }
+inline unsigned __reduce_add_sync(unsigned mask, unsigned v) {
+  return simgpu_reduce<unsigned>(mask, v, [](unsigned a, unsigned b) { return a + b; });
+}
+inline int __reduce_add_sync(unsigned mask, int v) {
+  return simgpu_reduce<int>(mask, v, [](int a, int b) { return a + b; });
+}
+inline unsigned __reduce_max_sync(unsigned mask, unsigned v) {
+  return simgpu_reduce<unsigned>(mask, v, [](unsigned a, unsigned b) { return a > b ? a : b; });
+}
+inline int __reduce_max_sync(unsigned mask, int v) {
+  return simgpu_reduce<int>(mask, v, [](int a, int b) { return a > b ? a : b; });
+}
+inline unsigned __reduce_min_sync(unsigned mask, unsigned v) {
+  return simgpu_reduce<unsigned>(mask, v, [](unsigned a, unsigned b) { return a < b ? a : b; });
+}
+inline int __reduce_min_sync(unsigned mask, int v) {
+  return simgpu_reduce<int>(mask, v, [](int a, int b) { return a < b ? a : b; });
+}
 #endif
 
 // Bits.
@@ -219,12 +247,16 @@ inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned by) {
 inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned by) {
   return static_cast<unsigned>((static_cast<unsigned long long>(high) << 32 | low) >> (by & 31));
 }
-inline unsigned __umulhi(unsigned a, unsigned b) { return static_cast<unsigned>((static_cast<unsigned long long>(a) * b) >> 32); }
+inline unsigned __umulhi(unsigned a, unsigned b) {
+  return static_cast<unsigned>((static_cast<unsigned long long>(a) * b) >> 32);
+}
 inline int __mulhi(int a, int b) { return static_cast<int>((static_cast<long long>(a) * b) >> 32); }
 inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
   return static_cast<unsigned long long>((static_cast<unsigned __int128>(a) * b) >> 64);
 }
-inline long long __mul64hi(long long a, long long b) { return static_cast<long long>((static_cast<__int128>(a) * b) >> 64); }
+inline long long __mul64hi(long long a, long long b) {
+  return static_cast<long long>((static_cast<__int128>(a) * b) >> 64);
+}
 inline int __mul24(int a, int b) { return ((a << 8) >> 8) * ((b << 8) >> 8); }
 inline unsigned __umul24(unsigned a, unsigned b) { return (a & 0xffffff) * (b & 0xffffff); }
 
@@ -250,7 +282,9 @@ inline double __hiloint2double(int hi, int lo) {
 // Loads with hints.
 #define SIMGPU_HINTED_LOAD(name) \
   template <class T>             \
-  inline T name(const T* p) { return *p; }
+  inline T name(const T* p) {    \
+    return *p;                   \
+  }
 SIMGPU_HINTED_LOAD(__ldg)
 SIMGPU_HINTED_LOAD(__ldcs)
 SIMGPU_HINTED_LOAD(__ldca)
@@ -260,16 +294,22 @@ SIMGPU_HINTED_LOAD(__ldcv)
 #undef SIMGPU_HINTED_LOAD
 #define SIMGPU_HINTED_STORE(name) \
   template <class T>              \
-  inline void name(T* p, T v) { *p = v; }
+  inline void name(T* p, T v) {   \
+    *p = v;                       \
+  }
 SIMGPU_HINTED_STORE(__stcs)
 SIMGPU_HINTED_STORE(__stcg)
 SIMGPU_HINTED_STORE(__stwb)
 SIMGPU_HINTED_STORE(__stwt)
 #undef SIMGPU_HINTED_STORE
 template <class T>
-inline T __builtin_nontemporal_load(const T* p) { return *p; }
+inline T __builtin_nontemporal_load(const T* p) {
+  return *p;
+}
 template <class V, class T>
-inline void __builtin_nontemporal_store(V v, T* p) { *p = v; }
+inline void __builtin_nontemporal_store(V v, T* p) {
+  *p = v;
+}
 
 // Atomics.
 template <class T, class F>
@@ -280,32 +320,54 @@ __attribute__((no_sanitize("kernel-address"))) inline T simgpu_atomic(T* p, F ne
   while (!__atomic_compare_exchange(p, &old, &wanted, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
   return old;
 }
-#define SIMGPU_ATOMICS(T)                                                                              \
-  inline T atomicAdd(T* p, T v) { return simgpu_atomic(p, [v](T a) { return static_cast<T>(a + v); }); }   \
-  inline T atomicExch(T* p, T v) { return simgpu_atomic(p, [v](T) { return v; }); }                    \
-  inline T atomicAdd_system(T* p, T v) { return atomicAdd(p, v); }                                     \
+#define SIMGPU_ATOMICS(T)                                                \
+  inline T atomicAdd(T* p, T v) {                                        \
+    return simgpu_atomic(p, [v](T a) { return static_cast<T>(a + v); }); \
+  }                                                                      \
+  inline T atomicExch(T* p, T v) {                                       \
+    return simgpu_atomic(p, [v](T) { return v; });                       \
+  }                                                                      \
+  inline T atomicAdd_system(T* p, T v) { return atomicAdd(p, v); }       \
   inline T atomicAdd_block(T* p, T v) { return atomicAdd(p, v); }
-#define SIMGPU_INTEGER_ATOMICS(T)                                                                        \
-  SIMGPU_ATOMICS(T)                                                                                    \
-  inline T atomicMax(T* p, T v) { return simgpu_atomic(p, [v](T a) { return a > v ? a : v; }); }       \
-  inline T atomicMin(T* p, T v) { return simgpu_atomic(p, [v](T a) { return a < v ? a : v; }); }       \
-  inline T atomicOr(T* p, T v) { return simgpu_atomic(p, [v](T a) { return a | v; }); }                \
-  inline T atomicAnd(T* p, T v) { return simgpu_atomic(p, [v](T a) { return a & v; }); }               \
-  inline T atomicXor(T* p, T v) { return simgpu_atomic(p, [v](T a) { return a ^ v; }); }               \
-  inline T atomicCAS(T* p, T c, T v) { return simgpu_atomic(p, [c, v](T a) { return a == c ? v : a; }); } \
-  inline T atomicCAS_system(T* p, T c, T v) { return atomicCAS(p, c, v); }                             \
+#define SIMGPU_INTEGER_ATOMICS(T)                                          \
+  SIMGPU_ATOMICS(T)                                                        \
+  inline T atomicMax(T* p, T v) {                                          \
+    return simgpu_atomic(p, [v](T a) { return a > v ? a : v; });           \
+  }                                                                        \
+  inline T atomicMin(T* p, T v) {                                          \
+    return simgpu_atomic(p, [v](T a) { return a < v ? a : v; });           \
+  }                                                                        \
+  inline T atomicOr(T* p, T v) {                                           \
+    return simgpu_atomic(p, [v](T a) { return a | v; });                   \
+  }                                                                        \
+  inline T atomicAnd(T* p, T v) {                                          \
+    return simgpu_atomic(p, [v](T a) { return a & v; });                   \
+  }                                                                        \
+  inline T atomicXor(T* p, T v) {                                          \
+    return simgpu_atomic(p, [v](T a) { return a ^ v; });                   \
+  }                                                                        \
+  inline T atomicCAS(T* p, T c, T v) {                                     \
+    return simgpu_atomic(p, [c, v](T a) { return a == c ? v : a; });       \
+  }                                                                        \
+  inline T atomicCAS_system(T* p, T c, T v) { return atomicCAS(p, c, v); } \
   inline T atomicExch_system(T* p, T v) { return atomicExch(p, v); }
 SIMGPU_INTEGER_ATOMICS(int)
 SIMGPU_INTEGER_ATOMICS(unsigned)
 SIMGPU_INTEGER_ATOMICS(unsigned long long)
-inline long long atomicMax(long long* p, long long v) { return simgpu_atomic(p, [v](long long a) { return a > v ? a : v; }); }
-inline long long atomicMin(long long* p, long long v) { return simgpu_atomic(p, [v](long long a) { return a < v ? a : v; }); }
+inline long long atomicMax(long long* p, long long v) {
+  return simgpu_atomic(p, [v](long long a) { return a > v ? a : v; });
+}
+inline long long atomicMin(long long* p, long long v) {
+  return simgpu_atomic(p, [v](long long a) { return a < v ? a : v; });
+}
 inline unsigned short atomicCAS(unsigned short* p, unsigned short c, unsigned short v) {
   return simgpu_atomic(p, [c, v](unsigned short a) { return a == c ? v : a; });
 }
 inline int atomicSub(int* p, int v) { return atomicAdd(p, -v); }
 inline unsigned atomicSub(unsigned* p, unsigned v) { return atomicAdd(p, 0u - v); }
-inline unsigned atomicInc(unsigned* p, unsigned bound) { return simgpu_atomic(p, [bound](unsigned a) { return a >= bound ? 0u : a + 1; }); }
+inline unsigned atomicInc(unsigned* p, unsigned bound) {
+  return simgpu_atomic(p, [bound](unsigned a) { return a >= bound ? 0u : a + 1; });
+}
 inline unsigned atomicDec(unsigned* p, unsigned bound) {
   return simgpu_atomic(p, [bound](unsigned a) { return a == 0 || a > bound ? bound : a - 1; });
 }
@@ -382,6 +444,6 @@ struct simgpu_caller<kernel> {
   extern "C" __attribute__((visibility("default"), used)) const simgpu_kernel simgpu_kernel_##symbol = \
       simgpu_caller<&name>::describe(#symbol, max_threads);
 // Instances of templates, which have no name that a program could know.
-#define SIMGPU_EXPRESSION(symbol, name)                                                 \
-  extern "C" __attribute__((visibility("default"), used)) const int symbol = 0;         \
+#define SIMGPU_EXPRESSION(symbol, name)                                         \
+  extern "C" __attribute__((visibility("default"), used)) const int symbol = 0; \
   SIMGPU_KERNEL(symbol, name, 0)

@@ -2,25 +2,27 @@
 #pragma once
 
 #define SIMGPU_MATH1(name)                        \
-  extern "C" double name(double) noexcept(true);                 \
-  extern "C" float name##f(float) noexcept(true);                \
+  extern "C" double name(double) noexcept(true);  \
+  extern "C" float name##f(float) noexcept(true); \
   inline float name(float x) { return name##f(x); }
-#define SIMGPU_MATH2(name)                        \
-  extern "C" double name(double, double) noexcept(true);         \
-  extern "C" float name##f(float, float) noexcept(true);         \
+#define SIMGPU_MATH2(name)                               \
+  extern "C" double name(double, double) noexcept(true); \
+  extern "C" float name##f(float, float) noexcept(true); \
   inline float name(float x, float y) { return name##f(x, y); }
-SIMGPU_MATH1(fabs) SIMGPU_MATH1(sqrt) SIMGPU_MATH1(cbrt) SIMGPU_MATH1(floor) SIMGPU_MATH1(ceil) SIMGPU_MATH1(trunc)
-SIMGPU_MATH1(rint) SIMGPU_MATH1(nearbyint) SIMGPU_MATH1(round) SIMGPU_MATH1(exp) SIMGPU_MATH1(exp2) SIMGPU_MATH1(exp10)
-SIMGPU_MATH1(expm1) SIMGPU_MATH1(log) SIMGPU_MATH1(log2) SIMGPU_MATH1(log10) SIMGPU_MATH1(log1p) SIMGPU_MATH1(logb)
-SIMGPU_MATH1(sin) SIMGPU_MATH1(cos) SIMGPU_MATH1(tan) SIMGPU_MATH1(asin) SIMGPU_MATH1(acos) SIMGPU_MATH1(atan)
-SIMGPU_MATH1(sinh) SIMGPU_MATH1(cosh) SIMGPU_MATH1(tanh) SIMGPU_MATH1(asinh) SIMGPU_MATH1(acosh) SIMGPU_MATH1(atanh)
-SIMGPU_MATH1(erf) SIMGPU_MATH1(erfc) SIMGPU_MATH1(lgamma) SIMGPU_MATH1(tgamma)
-SIMGPU_MATH1(j0) SIMGPU_MATH1(j1) SIMGPU_MATH1(y0) SIMGPU_MATH1(y1)
-SIMGPU_MATH2(pow) SIMGPU_MATH2(atan2) SIMGPU_MATH2(hypot) SIMGPU_MATH2(fmod) SIMGPU_MATH2(remainder)
-SIMGPU_MATH2(copysign) SIMGPU_MATH2(nextafter) SIMGPU_MATH2(fmax) SIMGPU_MATH2(fmin) SIMGPU_MATH2(fdim)
+SIMGPU_MATH1(fabs)
+SIMGPU_MATH1(sqrt) SIMGPU_MATH1(cbrt) SIMGPU_MATH1(floor) SIMGPU_MATH1(ceil) SIMGPU_MATH1(trunc) SIMGPU_MATH1(rint)
+    SIMGPU_MATH1(nearbyint) SIMGPU_MATH1(round) SIMGPU_MATH1(exp) SIMGPU_MATH1(exp2) SIMGPU_MATH1(exp10)
+        SIMGPU_MATH1(expm1) SIMGPU_MATH1(log) SIMGPU_MATH1(log2) SIMGPU_MATH1(log10) SIMGPU_MATH1(log1p)
+            SIMGPU_MATH1(logb) SIMGPU_MATH1(sin) SIMGPU_MATH1(cos) SIMGPU_MATH1(tan) SIMGPU_MATH1(asin)
+                SIMGPU_MATH1(acos) SIMGPU_MATH1(atan) SIMGPU_MATH1(sinh) SIMGPU_MATH1(cosh) SIMGPU_MATH1(tanh)
+                    SIMGPU_MATH1(asinh) SIMGPU_MATH1(acosh) SIMGPU_MATH1(atanh) SIMGPU_MATH1(erf) SIMGPU_MATH1(erfc)
+                        SIMGPU_MATH1(lgamma) SIMGPU_MATH1(tgamma) SIMGPU_MATH1(j0) SIMGPU_MATH1(j1) SIMGPU_MATH1(y0)
+                            SIMGPU_MATH1(y1) SIMGPU_MATH2(pow) SIMGPU_MATH2(atan2) SIMGPU_MATH2(hypot)
+                                SIMGPU_MATH2(fmod) SIMGPU_MATH2(remainder) SIMGPU_MATH2(copysign)
+                                    SIMGPU_MATH2(nextafter) SIMGPU_MATH2(fmax) SIMGPU_MATH2(fmin) SIMGPU_MATH2(fdim)
 #undef SIMGPU_MATH1
 #undef SIMGPU_MATH2
-extern "C" double fma(double, double, double) noexcept(true);
+                                        extern "C" double fma(double, double, double) noexcept(true);
 extern "C" float fmaf(float, float, float) noexcept(true);
 inline float fma(float a, float b, float c) { return fmaf(a, b, c); }
 extern "C" double ldexp(double, int) noexcept(true);
@@ -73,8 +75,8 @@ inline bool isfinite(double x) { return __builtin_isfinite(x); }
 inline bool signbit(float x) { return __builtin_signbit(x); }
 inline bool signbit(double x) { return __builtin_signbit(x); }
 
-#define SIMGPU_MIN_MAX(T)                              \
-  inline T min(T a, T b) { return b < a ? b : a; }     \
+#define SIMGPU_MIN_MAX(T)                          \
+  inline T min(T a, T b) { return b < a ? b : a; } \
   inline T max(T a, T b) { return a < b ? b : a; }
 SIMGPU_MIN_MAX(int)
 SIMGPU_MIN_MAX(unsigned)
@@ -126,10 +128,14 @@ inline I simgpu_to_integer(F x, F low, F high, I lowest, I highest) {
   if (x >= high) return highest;
   return static_cast<I>(x);
 }
-inline int __float2int_rz(float x) { return simgpu_to_integer<int>(x, -2147483648.0f, 2147483648.0f, -2147483647 - 1, 2147483647); }
+inline int __float2int_rz(float x) {
+  return simgpu_to_integer<int>(x, -2147483648.0f, 2147483648.0f, -2147483647 - 1, 2147483647);
+}
 inline int __float2int_rn(float x) { return __float2int_rz(rintf(x)); }
 inline int __float2int_rd(float x) { return __float2int_rz(floorf(x)); }
-inline unsigned __float2uint_rz(float x) { return simgpu_to_integer<unsigned>(x, 0.0f, 4294967296.0f, 0u, 4294967295u); }
+inline unsigned __float2uint_rz(float x) {
+  return simgpu_to_integer<unsigned>(x, 0.0f, 4294967296.0f, 0u, 4294967295u);
+}
 inline unsigned __float2uint_rn(float x) { return __float2uint_rz(rintf(x)); }
 inline long long __double2ll_rz(double x) {
   return simgpu_to_integer<long long>(x, -9223372036854775808.0, 9223372036854775808.0, -9223372036854775807ll - 1,
@@ -142,7 +148,9 @@ inline unsigned long long __double2ull_rz(double x) {
   return simgpu_to_integer<unsigned long long>(x, 0.0, 18446744073709551616.0, 0ull, 18446744073709551615ull);
 }
 inline unsigned long long __float2ull_rz(float x) { return __double2ull_rz(x); }
-inline int __double2int_rz(double x) { return simgpu_to_integer<int>(x, -2147483648.0, 2147483648.0, -2147483647 - 1, 2147483647); }
+inline int __double2int_rz(double x) {
+  return simgpu_to_integer<int>(x, -2147483648.0, 2147483648.0, -2147483647 - 1, 2147483647);
+}
 inline int __double2int_rn(double x) { return __double2int_rz(rint(x)); }
 inline float __double2float_rn(double x) { return static_cast<float>(x); }
 inline float __int2float_rn(int x) { return static_cast<float>(x); }

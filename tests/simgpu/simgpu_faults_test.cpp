@@ -22,18 +22,22 @@ TEST_P(SimGpuFaults, TheCompilerTellsWhatIsWrong) {
   EXPECT_NE(bad.log.find("nothing"), std::string::npos) << bad.log;
   EXPECT_EQ(g->compile("#include <cmath>\n").code, 6);  // no system headers, as with the real ones
   EXPECT_EQ(g->compile("extern \"C\" __global__ void k() {}", {}, "z80").code, 5);
-  const char* big = R"(extern "C" __global__ void k(float* p) { __shared__ float s[20000]; s[threadIdx.x] = p[0]; __syncthreads(); p[1] = s[3]; })";
+  const char* big =
+      R"(extern "C" __global__ void k(float* p) { __shared__ float s[20000]; s[threadIdx.x] = p[0]; __syncthreads(); p[1] = s[3]; })";
   Compiled large = g->compile(big);
   EXPECT_EQ(large.code, 6);
   EXPECT_NE(large.log.find("too much shared data"), std::string::npos) << large.log;
 }
 
 TEST_P(SimGpuFaults, TheCompilerTakesHeaders) {
-  const std::vector<Header> headers = {{"inner.h", "#pragma once\n#define FN __device__ __forceinline__\nFN inline int two() { return 2; }\n"},
-                                       {"folder/outer.h", "#pragma once\n#include \"inner.h\"\nFN int three() { return two() + 1; }\n"}};
+  const std::vector<Header> headers = {
+      {"inner.h", "#pragma once\n#define FN __device__ __forceinline__\nFN inline int two() { return 2; }\n"},
+      {"folder/outer.h", "#pragma once\n#include \"inner.h\"\nFN int three() { return two() + 1; }\n"}};
   for (int n = 0; n < 3; ++n) {  // the third one finds precompiled headers
-    Compiled c = g->compile("#include \"folder/outer.h\"\n#include \"inner.h\"\nextern \"C\" __global__ void k(int* p) { *p = three() + " +
-                                std::to_string(n) + "; }", headers);
+    Compiled c = g->compile(
+        "#include \"folder/outer.h\"\n#include \"inner.h\"\nextern \"C\" __global__ void k(int* p) { *p = three() + " +
+            std::to_string(n) + "; }",
+        headers);
     ASSERT_EQ(c.code, 0) << c.log;
     void *module = nullptr, *f = nullptr;
     OK(g->load(&module, c.binary.data()));
@@ -49,8 +53,9 @@ TEST_P(SimGpuFaults, TheCompilerTakesHeaders) {
 
 TEST_P(SimGpuFaults, KernelsFromMacrosAndHeadersAreFound) {
   const std::vector<Header> headers = {
-      {"kernels.h", "#define KERNEL(name, op) extern \"C\" __global__ void __launch_bounds__(64) name(int* p) { *p = *p op 2; }\n"
-                    "#if 0\nextern \"C\" __global__ void absent(int*) {}\n#endif\nKERNEL(from_header, +)\n"}};
+      {"kernels.h",
+       "#define KERNEL(name, op) extern \"C\" __global__ void __launch_bounds__(64) name(int* p) { *p = *p op 2; }\n"
+       "#if 0\nextern \"C\" __global__ void absent(int*) {}\n#endif\nKERNEL(from_header, +)\n"}};
   Compiled c = g->compile("#include \"kernels.h\"\nKERNEL(times, *)\n", headers);
   ASSERT_EQ(c.code, 0) << c.log;
   void *module = nullptr, *f = nullptr;

@@ -85,7 +85,12 @@ TEST_P(SimGpuRuntime, PageLockedMemoryIsReadWhenTheStreamComesToIt) {
     std::atomic<bool> open{false};
   } gate;
   void* s = new_stream();
-  OK(g->host_function(s, [](void* a) { while (!static_cast<Gate*>(a)->open) std::this_thread::yield(); }, &gate));
+  OK(g->host_function(
+      s,
+      [](void* a) {
+        while (!static_cast<Gate*>(a)->open) std::this_thread::yield();
+      },
+      &gate));
   *value = 1;
   OK(g->to_device(p, value, 4, s));
   *value = 2;
@@ -102,7 +107,12 @@ TEST_P(SimGpuRuntime, PageableMemoryIsTakenAtOnce) {
     std::atomic<bool> open{false};
   } gate;
   void* s = new_stream();
-  OK(g->host_function(s, [](void* a) { while (!static_cast<Gate*>(a)->open) std::this_thread::yield(); }, &gate));
+  OK(g->host_function(
+      s,
+      [](void* a) {
+        while (!static_cast<Gate*>(a)->open) std::this_thread::yield();
+      },
+      &gate));
   int value = 1;
   OK(g->to_device(p, &value, 4, s));
   value = 2;
@@ -140,7 +150,8 @@ TEST_P(SimGpuRuntime, PeersAreReachedWhenAllowed) {
   int* first = device(std::vector<int>{1, 2, 3});
   OK(g->synchronize());
   OK(g->use(1));
-  const char* source = R"(extern "C" __global__ void k(int* out, const int* in) { out[threadIdx.x] = in[threadIdx.x]; })";
+  const char* source =
+      R"(extern "C" __global__ void k(int* out, const int* in) { out[threadIdx.x] = in[threadIdx.x]; })";
   void* f = kernel(source);
   int* second = device<int>(3);
   std::string text = printed([&] {
@@ -197,7 +208,12 @@ TEST_P(SimGpuRuntime, StreamsWithoutAnOrderRunInSeveral) {
   for (int seed = 0; seed < 24; ++seed) {
     g->control(("seed " + std::to_string(seed)).c_str());
     Gate gate;
-    OK(g->host_function(c, [](void* q) { while (!static_cast<Gate*>(q)->open) std::this_thread::yield(); }, &gate));
+    OK(g->host_function(
+        c,
+        [](void* q) {
+          while (!static_cast<Gate*>(q)->open) std::this_thread::yield();
+        },
+        &gate));
     OK(g->record(e, c));
     OK(g->stream_wait(a, e));
     OK(g->stream_wait(b, e));
@@ -216,7 +232,9 @@ TEST_P(SimGpuRuntime, TheDefaultStreamWaitsForBlockingStreamsOnly) {
   struct Gate {
     std::atomic<bool> open{false};
   } gate;
-  const auto hold = [](void* q) { while (!static_cast<Gate*>(q)->open) std::this_thread::yield(); };
+  const auto hold = [](void* q) {
+    while (!static_cast<Gate*>(q)->open) std::this_thread::yield();
+  };
   int* p = device(std::vector<int>{1});
   OK(g->synchronize());
   void *blocking = new_stream(true), *other = new_stream(false);

@@ -371,7 +371,8 @@ Code copy(int device, uintptr_t to, uintptr_t from, size_t bytes, void* handle, 
     staged = std::make_shared<std::vector<char>>(bytes_from, bytes_from + bytes);
   }
   auto run = [to, from, bytes, staged](Device&) {
-    if (double ms = slow_copies_ms(); ms > 0) std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(ms));
+    if (double ms = slow_copies_ms(); ms > 0)
+      std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(ms));
     return move_bytes(to, staged ? reinterpret_cast<uintptr_t>(staged->data()) : from, bytes);
   };
   const bool captured = stream->capture != nullptr;

@@ -78,7 +78,8 @@ class Gpu {
   virtual int launch_graph(void* exec, void* s) = 0;
   virtual int graph_free(void* graph) = 0;
   virtual int exec_free(void* exec) = 0;
-  virtual Compiled compile(const std::string& source, const std::vector<Header>& headers = {}, std::string chip = "") = 0;
+  virtual Compiled compile(const std::string& source, const std::vector<Header>& headers = {},
+                           std::string chip = "") = 0;
 };
 
 inline void* open_library(const std::string& path) {
@@ -119,7 +120,8 @@ struct Rtc {
       names.push_back(header.name.c_str());
     }
     Program program = nullptr;
-    result.code = create(&program, source.c_str(), "test.cu", static_cast<int>(headers.size()), texts.data(), names.data());
+    result.code =
+        create(&program, source.c_str(), "test.cu", static_cast<int>(headers.size()), texts.data(), names.data());
     if (result.code) return result;
     const std::string option = "--gpu-architecture=" + chip;
     const char* options[] = {option.c_str()};
@@ -165,7 +167,9 @@ class CudaGpu final : public Gpu {
   static cuda::Event ev(void* e) { return static_cast<cuda::Event>(e); }
   static unsigned long long at(const void* p) { return reinterpret_cast<unsigned long long>(p); }
   template <class T>
-  static T* as(void** p) { return reinterpret_cast<T*>(p); }
+  static T* as(void** p) {
+    return reinterpret_cast<T*>(p);
+  }
 
   int init() override { return t.cuInit(0); }
   int use(int device) override {
@@ -187,8 +191,12 @@ class CudaGpu final : public Gpu {
   int host_free(void* p) override { return t.cuMemFreeHost(p); }
   int host_register(void* p, size_t bytes) override { return t.cuMemHostRegister_v2(p, bytes, 0); }
   int host_unregister(void* p) override { return t.cuMemHostUnregister(p); }
-  int to_device(void* to, const void* from, size_t n, void* s) override { return t.cuMemcpyHtoDAsync_v2(at(to), from, n, st(s)); }
-  int to_host(void* to, const void* from, size_t n, void* s) override { return t.cuMemcpyDtoHAsync_v2(to, at(from), n, st(s)); }
+  int to_device(void* to, const void* from, size_t n, void* s) override {
+    return t.cuMemcpyHtoDAsync_v2(at(to), from, n, st(s));
+  }
+  int to_host(void* to, const void* from, size_t n, void* s) override {
+    return t.cuMemcpyDtoHAsync_v2(to, at(from), n, st(s));
+  }
   int on_device(void* to, const void* from, size_t n, void* s) override {
     return t.cuMemcpyDtoDAsync_v2(at(to), at(from), n, st(s));
   }
@@ -257,7 +265,9 @@ class HipGpu final : public Gpu {
   static hip::Stream st(void* s) { return static_cast<hip::Stream>(s); }
   static hip::Event ev(void* e) { return static_cast<hip::Event>(e); }
   template <class T>
-  static T* as(void** p) { return reinterpret_cast<T*>(p); }
+  static T* as(void** p) {
+    return reinterpret_cast<T*>(p);
+  }
 
   int init() override { return t.hipInit(0); }
   int use(int device) override { return t.hipSetDevice(device); }
@@ -271,10 +281,18 @@ class HipGpu final : public Gpu {
   int host_free(void* p) override { return t.hipHostFree(p); }
   int host_register(void* p, size_t bytes) override { return t.hipHostRegister(p, bytes, 0); }
   int host_unregister(void* p) override { return t.hipHostUnregister(p); }
-  int to_device(void* to, const void* from, size_t n, void* s) override { return t.hipMemcpyAsync(to, from, n, 1, st(s)); }
-  int to_host(void* to, const void* from, size_t n, void* s) override { return t.hipMemcpyAsync(to, from, n, 2, st(s)); }
-  int on_device(void* to, const void* from, size_t n, void* s) override { return t.hipMemcpyAsync(to, from, n, 3, st(s)); }
-  int fill32(void* to, uint32_t v, size_t n, void* s) override { return t.hipMemsetD32Async(to, static_cast<int>(v), n, st(s)); }
+  int to_device(void* to, const void* from, size_t n, void* s) override {
+    return t.hipMemcpyAsync(to, from, n, 1, st(s));
+  }
+  int to_host(void* to, const void* from, size_t n, void* s) override {
+    return t.hipMemcpyAsync(to, from, n, 2, st(s));
+  }
+  int on_device(void* to, const void* from, size_t n, void* s) override {
+    return t.hipMemcpyAsync(to, from, n, 3, st(s));
+  }
+  int fill32(void* to, uint32_t v, size_t n, void* s) override {
+    return t.hipMemsetD32Async(to, static_cast<int>(v), n, st(s));
+  }
   int stream(void** s, unsigned flags) override { return t.hipStreamCreateWithPriority(as<hip::Stream>(s), flags, 0); }
   int stream_free(void* s) override { return t.hipStreamDestroy(st(s)); }
   int stream_sync(void* s) override { return t.hipStreamSynchronize(st(s)); }
@@ -296,11 +314,14 @@ class HipGpu final : public Gpu {
     return t.hipModuleGetGlobal(p, bytes, static_cast<hip::Module>(module), name);
   }
   int launch(void* f, unsigned grid, unsigned block, unsigned shared, void* s, void** arguments) override {
-    return t.hipModuleLaunchKernel(static_cast<hip::Function>(f), grid, 1, 1, block, 1, 1, shared, st(s), arguments, nullptr);
+    return t.hipModuleLaunchKernel(static_cast<hip::Function>(f), grid, 1, 1, block, 1, 1, shared, st(s), arguments,
+                                   nullptr);
   }
   int begin_capture(void* s, int mode) override { return t.hipStreamBeginCapture(st(s), mode); }
   int end_capture(void* s, void** g) override { return t.hipStreamEndCapture(st(s), as<hip::Graph>(g)); }
-  int capture_info(void* s, int* status, unsigned long long* id) override { return t.hipStreamGetCaptureInfo(st(s), status, id); }
+  int capture_info(void* s, int* status, unsigned long long* id) override {
+    return t.hipStreamGetCaptureInfo(st(s), status, id);
+  }
   int instantiate(void** exec, void* g) override {
     return t.hipGraphInstantiate(as<hip::GraphExec>(exec), static_cast<hip::Graph>(g), nullptr, nullptr, 0);
   }

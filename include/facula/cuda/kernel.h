@@ -35,7 +35,8 @@ class KernelArgument {
     value_.b = value;
   }
   template <std::integral T>
-  requires(!std::same_as<T, bool>) KernelArgument(T value) : kind_(integer_kind(sizeof(T), std::signed_integral<T>)) {
+    requires(!std::same_as<T, bool>)
+  KernelArgument(T value) : kind_(integer_kind(sizeof(T), std::signed_integral<T>)) {
     value_.i = static_cast<int64_t>(value);  // the low bytes come first, so that narrower ones lie at the same place
   }
   KernelArgument(float value) : kind_(Kind::Float) { value_.f = value; }

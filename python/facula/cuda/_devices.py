@@ -77,7 +77,8 @@ class device:
         self.prev_idx = -1
 
     def __enter__(self) -> "device":
-        self.prev_idx = _cuda._exchange_device(self.idx)
+        if self.idx >= 0:
+            self.prev_idx = _cuda._exchange_device(self.idx)
         return self
 
     def __exit__(self, *_: Any) -> None:

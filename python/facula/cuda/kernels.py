@@ -7,18 +7,18 @@
         }''', "scale")
     scale(grid=(n + 255) // 256, block=256, args=[x, 2.0, n])
 
-A tensor becomes a pointer to its first element, an int 32 bits, a float 32 bits; `int64(n)`, `float64(x)` and their like
-say otherwise.
+A tensor becomes a pointer to its first element, an int 32 bits, a float 32 bits; `int64(n)`, `float64(x)` and their
+like say otherwise.
 """
 import operator
-from typing import Any, Callable
+from typing import Any, Callable, Tuple
 
 from .. import _native
 
 __all__ = ["Kernel", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 
 
-class _Sized(tuple):
+class _Sized(Tuple[str, float]):
     """A number with the type that the kernel declares."""
     __slots__ = ()
 

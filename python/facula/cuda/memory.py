@@ -13,7 +13,8 @@ _cuda = _native._cuda
 
 __all__ = ["MemPool", "caching_allocator_alloc", "caching_allocator_delete", "caching_allocator_enable", "empty_cache",
            "get_allocator_backend", "get_per_process_memory_fraction", "host_memory_stats",
-           "host_memory_stats_as_nested_dict", "list_gpu_processes", "max_memory_allocated", "max_memory_cached", "max_memory_reserved",
+           "host_memory_stats_as_nested_dict", "list_gpu_processes", "max_memory_allocated", "max_memory_cached",
+           "max_memory_reserved",
            "mem_get_info", "memory_allocated", "memory_cached", "memory_reserved", "memory_snapshot", "memory_stats",
            "memory_stats_as_nested_dict", "memory_summary", "reset_accumulated_host_memory_stats",
            "reset_accumulated_memory_stats", "reset_max_memory_allocated", "reset_max_memory_cached",

@@ -41,7 +41,7 @@ using uint64_t = unsigned long long;
 #if defined(SIMGPU)
 #define FACULA_DYNAMIC_SHARED(type, name) type* name = (type*)simgpu_dynamic_shared()
 #else
-#define FACULA_DYNAMIC_SHARED(type, name)               \
+#define FACULA_DYNAMIC_SHARED(type, name)                \
   extern __shared__ uint4 facula_dynamic_shared_bytes[]; \
   type* name = reinterpret_cast<type*>(facula_dynamic_shared_bytes)
 #endif

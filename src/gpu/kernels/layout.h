@@ -160,7 +160,8 @@ struct Elements {
 
   // Writes store k, N elements from `to` on, `stride` apart where they are not neighbours.
   template <int k, class Index>
-  static FACULA_DEVICE void write(const StoreValues& results, typename StoreMemory<P, k>::type::Bits* to, Index stride) {
+  static FACULA_DEVICE void write(const StoreValues& results, typename StoreMemory<P, k>::type::Bits* to,
+                                  Index stride) {
     Pack<typename StoreMemory<P, k>::type::Bits, N> pack;
     pack_values<typename StoreMemory<P, k>::type>(results.template get<k>().at, pack);
     if constexpr (L::kAccess[P::kLoads + k] == Access::Apart) {

@@ -85,9 +85,9 @@ struct TileFetch {
 };
 
 template <class E, int kTileM, int kTileN, int kTileK>
-inline constexpr int kTileBytes = 2 *
-                                  kTileK*(TileFetch<E, kTileM, kTileK>::kPitch + TileFetch<E, kTileN, kTileK>::kPitch) *
-                                  (int)sizeof(typename E::Compute);
+inline constexpr int kTileBytes =
+    2 * kTileK * (TileFetch<E, kTileM, kTileK>::kPitch + TileFetch<E, kTileN, kTileK>::kPitch) *
+    (int)sizeof(typename E::Compute);
 
 // Which tile a block computes: eight rows of tiles at a time, so that neighbours share operands in the cache.
 FACULA_DEVICE void tile_place(unsigned index, unsigned tiles_m, unsigned tiles_n, long long& tile_m,

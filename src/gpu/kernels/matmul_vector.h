@@ -33,16 +33,43 @@ struct Part {
 template <class E>
 inline constexpr int kVectorWidth = 16 / (int)sizeof(typename E::In) < 1 ? 1 : 16 / (int)sizeof(typename E::In);
 
-// kLanes threads walk along kRows rows. `shared` has kRows * kThreads numbers of E::Compute.
-template <class E, int kLanes, int kRows>
+// 16 bytes that are used once: they need no room in the caches that keep the vector.
+template <class Piece>
+FACULA_DEVICE Piece read_once(const void* from) {
+#if FACULA_PTX >= 700
+  if constexpr (sizeof(Piece) == 16) {
+    union {
+      unsigned words[4];
+      Piece piece;
+    } read;
+    asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(read.words[0]), "=r"(read.words[1]), "=r"(read.words[2]), "=r"(read.words[3])
+                 : "l"(from));
+    return read.piece;
+  }
+#endif
+  return *static_cast<const Piece*>(from);
+}
+
+// The sum over kCount neighbouring lanes, in all of them.
+template <int kCount, class T>
+FACULA_DEVICE T lanes_sum(T value) {
+  FACULA_UNROLL
+  for (int mask = kCount / 2; mask > 0; mask /= 2) value = plus(value, lane_xor(value, mask));
+  return value;
+}
+
+// kGroup threads, a part of a warp or all of the block, walk along kRows rows. `shared` has kRows * kThreads / 32 numbers of E::Compute.
+template <class E, int kGroup, int kRows>
 FACULA_DEVICE void vector_by_rows(const VectorParams& p, void* shared) {
   using In = typename E::In;
   using Compute = typename E::Compute;
-  constexpr int kVec = kVectorWidth<E>, kAhead = kRows > 1 ? 2 : 4;
+  constexpr int kVec = kVectorWidth<E>, kAhead = kRows > 2 ? 2 : 4;
+  constexpr int kTogether = kGroup < kLanes ? kGroup : kLanes;  // lanes of a warp on the same rows
   using Piece = Pack<In, kVec>;
   Compute* sums = static_cast<Compute*>(shared);
-  const int lane = (int)threadIdx.x % kLanes, group = (int)threadIdx.x / kLanes;
-  const long long row0 = ((long long)blockIdx.x * (kThreads / kLanes) + group) * kRows;
+  const int within = (int)threadIdx.x % kGroup, group = (int)threadIdx.x / kGroup;
+  const long long row0 = ((long long)blockIdx.x * (kThreads / kGroup) + group) * kRows;
   const bool wide = (p.a.fetch & kWide) != 0;
 
   for (long long which = blockIdx.y; which < p.batch * p.splits; which += gridDim.y) {
@@ -60,32 +87,28 @@ FACULA_DEVICE void vector_by_rows(const VectorParams& p, void* shared) {
     FACULA_UNROLL
     for (int r = 0; r < kRows; ++r) sum[r] = zero_of(Compute());
 
-    long long d = part.first + lane * kVec;
-    if (wide) {
-      for (; d + ((kAhead - 1) * kLanes + 1) * kVec <= part.end; d += kAhead * kLanes * kVec) {
-        Piece y[kAhead], m[kAhead][kRows];
+    long long d = part.first + within * kVec;
+    if (wide && p.wide_x) {
+      for (; d + ((kAhead - 1) * kGroup + 1) * kVec <= part.end; d += kAhead * kGroup * kVec) {
+        Piece m[kAhead][kRows];
         FACULA_UNROLL
         for (int u = 0; u < kAhead; ++u) {
-          const long long at = d + u * kLanes * kVec;
           FACULA_UNROLL
-          for (int r = 0; r < kRows; ++r) m[u][r] = *reinterpret_cast<const Piece*>(row[r] + at);
-          if (p.wide_x) {
-            y[u] = *reinterpret_cast<const Piece*>(x + at);
-          } else {
-            FACULA_UNROLL
-            for (int i = 0; i < kVec; ++i) y[u].x[i] = x[(at + i) * p.x_stride];
-          }
+          for (int r = 0; r < kRows; ++r) m[u][r] = read_once<Piece>(row[r] + d + u * kGroup * kVec);
         }
         FACULA_UNROLL
-        for (int u = 0; u < kAhead; ++u) FACULA_UNROLL
-        for (int i = 0; i < kVec; ++i) {
-          const Compute factor = E::load(y[u].x[i]);
+        for (int u = 0; u < kAhead; ++u) {
+          const Piece y = *reinterpret_cast<const Piece*>(x + d + u * kGroup * kVec);  // in the cache, and soon there
           FACULA_UNROLL
-          for (int r = 0; r < kRows; ++r) sum[r] = multiply_add(E::load(m[u][r].x[i]), factor, sum[r]);
+          for (int i = 0; i < kVec; ++i) {
+            const Compute factor = E::load(y.x[i]);
+            FACULA_UNROLL
+            for (int r = 0; r < kRows; ++r) sum[r] = multiply_add(E::load(m[u][r].x[i]), factor, sum[r]);
+          }
         }
       }
     }
-    for (; d < part.end; d += kLanes * kVec) {
+    for (; d < part.end; d += kGroup * kVec) {
       const int count = part.end - d < kVec ? (int)(part.end - d) : kVec;
       for (int i = 0; i < count; ++i) {
         const Compute factor = E::load(x[(d + i) * p.x_stride]);
@@ -96,24 +119,28 @@ FACULA_DEVICE void vector_by_rows(const VectorParams& p, void* shared) {
     }
 
     FACULA_UNROLL
-    for (int r = 0; r < kRows; ++r) sums[r * kThreads + threadIdx.x] = sum[r];
-    for (int width = kLanes / 2; width > 0; width /= 2) {
+    for (int r = 0; r < kRows; ++r) sum[r] = lanes_sum<kTogether>(sum[r]);
+    if constexpr (kGroup > kLanes) {
+      constexpr int kWarps = kThreads / kLanes;
+      if (lane_index() == 0) {
+        FACULA_UNROLL
+        for (int r = 0; r < kRows; ++r) sums[r * kWarps + (int)threadIdx.x / kLanes] = sum[r];
+      }
       __syncthreads();
-      if (lane < width) {
+      if (within == 0) {
         FACULA_UNROLL
         for (int r = 0; r < kRows; ++r) {
-          Compute* at = sums + r * kThreads + threadIdx.x;
-          *at = plus(at[0], at[width]);
+          sum[r] = sums[r * kWarps];
+          for (int w = 1; w < kWarps; ++w) sum[r] = plus(sum[r], sums[r * kWarps + w]);
         }
       }
     }
-    if (lane == 0) {
+    if (within == 0) {
       FACULA_UNROLL
       for (int r = 0; r < kRows; ++r)
-        if (row0 + r < p.rows)
-          put_vector_result<E>(p, part.batch, part.split, row0 + r, sums[r * kThreads + threadIdx.x]);
+        if (row0 + r < p.rows) put_vector_result<E>(p, part.batch, part.split, row0 + r, sum[r]);
     }
-    __syncthreads();
+    if constexpr (kGroup > kLanes) __syncthreads();
   }
 }
 
@@ -147,7 +174,7 @@ FACULA_DEVICE void vector_by_columns(const VectorParams& p, void* shared) {
         In y[kAhead];
         FACULA_UNROLL
         for (int u = 0; u < kAhead; ++u) {
-          m[u] = *reinterpret_cast<const Piece*>(a + (d + u * kDown) * p.a.depth_stride);
+          m[u] = read_once<Piece>(a + (d + u * kDown) * p.a.depth_stride);
           y[u] = x[(d + u * kDown) * p.x_stride];
         }
         FACULA_UNROLL

@@ -81,8 +81,8 @@ FACULA_DEVICE void read_loads(const PointwiseArgs<P, L>& args, const Place<P, L>
     for_each_index<P::kLoads>([&](auto index) {
       constexpr int k = decltype(index)::value;
       using Bits = typename LoadMemory<P, k>::type::Bits;
-      Elements<P, L, N>::template read<k>(packs, static_cast<const Bits*>(args.data[k]) + place.template offset<k>(args),
-                                          args.stride(k, 0));
+      Elements<P, L, N>::template read<k>(
+          packs, static_cast<const Bits*>(args.data[k]) + place.template offset<k>(args), args.stride(k, 0));
     });
 }
 

@@ -63,8 +63,8 @@ struct Transpose {
 
   const TransposeArgs<P, L>& args;
   char* shared;
-  Index at[L::kDims];   // of the tile's first element
-  int rows, columns;    // of the tile that exist
+  Index at[L::kDims];  // of the tile's first element
+  int rows, columns;   // of the tile that exist
 
   template <int a>
   FACULA_DEVICE Index begin() const {
@@ -102,8 +102,7 @@ struct Transpose {
           packs[s].write(reinterpret_cast<Bits*>(tile + Tile::place(row, column)));
         } else {
           FACULA_UNROLL
-          for (int e = 0; e < V; ++e)
-            *reinterpret_cast<Bits*>(tile + Tile::place(row, column + e)) = packs[s].at[e];
+          for (int e = 0; e < V; ++e) *reinterpret_cast<Bits*>(tile + Tile::place(row, column + e)) = packs[s].at[e];
         }
       }
     }
@@ -121,9 +120,9 @@ struct Transpose {
         pack.at[e] = *reinterpret_cast<const Bits*>(tile + LoadTile<P, L, k>::place(row + e, column));
     } else {
       const Index stride0 = args.strides[k][0];
-      E::template read<k>(packs, static_cast<const Bits*>(args.data[k]) + begin<k>() + row * stride0 +
-                                     column * args.strides[k][1],
-                          stride0);
+      E::template read<k>(
+          packs, static_cast<const Bits*>(args.data[k]) + begin<k>() + row * stride0 + column * args.strides[k][1],
+          stride0);
     }
   }
 
@@ -134,8 +133,8 @@ struct Transpose {
       constexpr int k = decltype(index)::value, a = P::kLoads + k;
       using Bits = typename StoreMemory<P, k>::type::Bits;
       const Index stride0 = args.strides[a][0];
-      E::template write<k>(results, static_cast<Bits*>(args.data[a]) + begin<a>() + row * stride0 +
-                                        column * args.strides[a][1],
+      E::template write<k>(results,
+                           static_cast<Bits*>(args.data[a]) + begin<a>() + row * stride0 + column * args.strides[a][1],
                            stride0);
     });
   }

@@ -1,0 +1,31 @@
+// A small BLAS on the software GPU: products of matrices by the definition, summed in double. The shapes of the vendors' libraries
+// (`blas_lt_shape.cpp`, `rocblas_shape.cpp`) say what is to be multiplied.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace simgpu {
+
+enum class Element { F16, BF16, F32, F64, C32, C64, I8, I32 };
+size_t element_bytes(Element type);
+
+// D = alpha op(A) op(B) + beta C + bias, by columns: op(A) is m by k, op(B) is k by n; the bias is added to each column.
+struct Product {
+  int64_t m = 0, n = 0, k = 0, batch = 1;
+  Element in = Element::F32, out = Element::F32;
+  bool transpose_a = false, transpose_b = false, conjugate_a = false, conjugate_b = false;
+  int64_t lda = 0, ldb = 0, ldc = 0, ldd = 0, stride_a = 0, stride_b = 0, stride_c = 0, stride_d = 0;
+  const void *a = nullptr, *b = nullptr, *c = nullptr, *bias = nullptr;
+  void* d = nullptr;
+  double alpha[2] = {1, 0}, beta[2] = {0, 0};
+  const void* workspace = nullptr;
+  size_t workspace_bytes = 0;
+};
+
+// The number of `type` at `at`, as a complex one.
+void read_element(Element type, const void* at, double value[2]);
+// Queues the product on a stream; a code of the driver.
+int multiply(const Product& product, void* stream);
+
+}  // namespace simgpu
