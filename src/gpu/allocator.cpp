@@ -47,6 +47,22 @@ size_t rounded_size(size_t bytes, const AllocatorConfig& config) {
   return (bytes + kMinBlock - 1) & ~(kMinBlock - 1);
 }
 
+// Keeps a private pool alive while the lock is let go in between.
+class UsedPool {
+ public:
+  explicit UsedPool(PrivatePool* pool) : pool_(pool) {
+    if (pool_) ++pool_->users;
+  }
+  ~UsedPool() {
+    if (pool_) --pool_->users;
+  }
+  UsedPool(const UsedPool&) = delete;
+  UsedPool& operator=(const UsedPool&) = delete;
+
+ private:
+  PrivatePool* pool_;
+};
+
 bool is_split(const Block* block) {
   return (block->before && block->before->state != BlockState::Unmapped) ||
          (block->after && block->after->state != BlockState::Unmapped);
@@ -168,7 +184,8 @@ void begin_pool(int device, PoolId pool, const StreamRef* only_on) {
     (*found)->id = pool;
   }
   ++(*found)->users;
-  heap.scopes.push_back({found->get(), only_on ? std::optional<StreamRef>(*only_on) : std::nullopt});
+  heap.scopes.push_back(
+      {found->get(), only_on ? std::optional<StreamRef>(*only_on) : std::nullopt, std::this_thread::get_id()});
 }
 
 void end_pool(int device, PoolId pool) {
@@ -215,8 +232,11 @@ Pool& DeviceHeap::pool_for(const StreamRef& stream, size_t size) {
     // Streams that a captured one has drawn into its capture belong to it too.
     const Scope* scope = nullptr;
     const uint64_t capture = capture_id(stream);
-    for (const Scope& one : scopes)
-      if (!one.only_on || *one.only_on == stream || (capture && capture == capture_id(*one.only_on))) scope = &one;
+    for (const Scope& one : scopes) {
+      const bool fits = one.only_on ? *one.only_on == stream || (capture && capture == capture_id(*one.only_on))
+                                    : one.thread == std::this_thread::get_id();
+      if (fits) scope = &one;
+    }
     pools = scope ? &stream_pools(scope->pool->streams, stream, scope->pool) : &stream_pools(streams, stream, nullptr);
   } else if (!pools || pools->small.stream.handle != stream.handle) {
     pools = last_pools = &stream_pools(streams, stream, nullptr);
@@ -273,6 +293,8 @@ Block* DeviceHeap::allocate_slow(Pool& pool, const Request& request, std::unique
     }
     return grow(pool, request, block);
   };
+  // The lock is let go on the way; the pool must not end meanwhile.
+  const UsedPool used(pool.owner);
   Block* block = nullptr;
   Status status = attempt(block);
   if (status.fault == Fault::OutOfMemory && !captures()) {
@@ -282,18 +304,14 @@ Block* DeviceHeap::allocate_slow(Pool& pool, const Request& request, std::unique
     status = attempt(block);
   }
   if (status.ok()) return block;
-  if (status.fault != Fault::OutOfMemory) {
-    lock.unlock();
+  if (status.fault != Fault::OutOfMemory)
     fail(status, request.op, "while " + bytes_text(request.bytes) + " of device memory were allocated");
-  }
   ++counts.num_ooms;
   size_t device_free = 0, device_total = 0;
   if (!driver.memory_info(device_free, device_total).ok()) device_free = 0;
   remember(TraceAction::OutOfMemory, nullptr, request.bytes, pool.stream.handle, request.op, request.stack,
            device_free);
-  std::string text = out_of_memory_text(request, pool, device_free);
-  lock.unlock();
-  throw OutOfMemoryError(std::move(text));
+  throw OutOfMemoryError(out_of_memory_text(request, pool, device_free));
 }
 
 // `block` is out of the free lists; what it has too much goes back there.

@@ -8,6 +8,7 @@
 #include <deque>
 #include <mutex>
 #include <optional>
+#include <thread>
 #include <vector>
 
 namespace facula::gpu {
@@ -136,7 +137,7 @@ struct DeviceHeap {
   void record_deferred() noexcept;
   void process_events() noexcept;
   void wait_for_events(std::unique_lock<std::mutex>& lock);
-  bool captures() const { return !scopes.empty() || active_captures.load(std::memory_order_acquire) != 0; }
+  static bool captures() { return active_captures.load(std::memory_order_acquire) != 0; }
 
   // Memory of the driver (allocator_segments.cpp).
   Status grow(Pool& pool, const Request& request, Block*& block);
@@ -193,7 +194,8 @@ struct DeviceHeap {
 
   struct Scope {
     PrivatePool* pool;
-    std::optional<StreamRef> only_on;
+    std::optional<StreamRef> only_on;  // none: all streams, but only of the thread that began it
+    std::thread::id thread;
   };
   std::vector<Scope> scopes;
   std::vector<std::unique_ptr<PrivatePool>> private_pools;

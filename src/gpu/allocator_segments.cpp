@@ -316,7 +316,10 @@ size_t DeviceHeap::unmap_pieces(Block* block) {
   remember(TraceAction::SegmentUnmap, segment.data + first, bytes, pool.stream.handle, nullptr, nullptr);
   ++counts.num_device_free;
   segment.mapped -= bytes;
-  if (segment.mapped == 0) decrease(counts.segment, pool.kind, 1);
+  if (segment.mapped == 0) {
+    decrease(counts.segment, pool.kind, 1);
+    segment.stack.reset();
+  }
   decrease(counts.reserved_bytes, pool.kind, static_cast<int64_t>(bytes));
 
   middle->state = BlockState::Unmapped;

@@ -184,7 +184,6 @@ std::atomic<bool> prefer_portable{false};
 
 std::vector<char> compiled_binary(const std::string& name, const std::string& source, const std::string& chip,
                                   std::span<const std::string> options, const char* op) {
-  dump(name, source, options, op);
   Compiler* by = compiler();
   FACULA_CHECK(by != nullptr, DeviceError, op, ": no kernel can be compiled: ", why_no_compiler());
   const Digest key = key_of(name, source, chip, options, *by);
@@ -214,6 +213,7 @@ std::vector<char> compiled_binary(const std::string& name, const std::string& so
     binaries().finish(key, work, bytes, log);
   }
   if (!work->bytes) fail_compilation(name, source, chip, options, op, work->log);
+  dump(name, source, options, op);
   return *work->bytes;
 }
 

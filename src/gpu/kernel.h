@@ -54,6 +54,6 @@ struct CacheStats {
 };
 CacheStats cache_stats();
 
-// Every text that is asked for is also written into the folder FACULA_KERNEL_DUMP, one file each: tests give them to other
+// Every text that was compiled is also written into the folder FACULA_KERNEL_DUMP, one file each: tests give them to other
 // compilers. Lines that begin with "// facula:" name kernel, options and headers.
 }  // namespace facula::gpu

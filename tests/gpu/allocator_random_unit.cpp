@@ -78,7 +78,7 @@ class Player {
     try {
       got = allocate(0, size, "random");
     } catch (const OutOfMemoryError&) {
-      if (!may_fail && scopes_.empty()) check_exhausted(size);
+      if (!may_fail) check_exhausted(size);
       return;
     }
     char* data = static_cast<char*>(got.data);

@@ -5,6 +5,7 @@
 #include "fake_heap.h"
 
 #include <cstring>
+#include <thread>
 
 namespace facula::gpu {
 namespace {
@@ -369,6 +370,7 @@ TEST_F(AllocatorTest, AGraphsPoolIsItsOwn) {
   free(allocate(0, 4096, "before").block);
   begin_pool(0, pool, &stream);
   fake_driver().capturing = true;
+  active_captures = 1;
   const Allocation inside = allocate(0, 4096, "inside");
   free(inside.block);
   const Allocation again = allocate(0, 4096, "inside");
@@ -379,6 +381,7 @@ TEST_F(AllocatorTest, AGraphsPoolIsItsOwn) {
   EXPECT_THROW(allocate(0, size_t{2} << 30, "huge"), OutOfMemoryError);
   empty_cache();  // must not wait now
   fake_driver().capturing = false;
+  active_captures = 0;
   end_pool(0, pool);
 
   set_fake_stream(0, kStreamA);
@@ -415,6 +418,27 @@ TEST_F(AllocatorTest, ALiveBlockOutlivesItsPool) {
   EXPECT_EQ(stats(0).reserved_bytes[kAllPools].current, static_cast<int64_t>(40 * kMiB));
   empty_cache();
   EXPECT_EQ(stats(0).reserved_bytes[kAllPools].current, 0);
+}
+
+TEST_F(AllocatorTest, APoolThatIsNotCapturedWorksAsUsual) {
+  const PoolId pool = new_pool_id();
+  begin_pool(0, pool, nullptr);
+  const Allocation one = allocate(0, 700 * kMiB, "test");
+  std::thread([&] {
+    const Allocation elsewhere = allocate(0, 4096, "test");  // of another thread
+    free(elsewhere.block);
+    EXPECT_EQ(stats(0).reserved_bytes[kSmallPool].current, static_cast<int64_t>(2 * kMiB));
+  }).join();
+  fake_driver().enqueue(kStreamA);
+  record_stream(one.block, {0, 1, kStreamA});
+  free(one.block);
+  const Allocation again = allocate(0, 700 * kMiB, "test");  // waits for the other stream
+  EXPECT_EQ(again.data, one.data);
+  empty_cache();
+  EXPECT_EQ(stats(0).reserved_bytes[kSmallPool].current, 0);
+  free(again.block);
+  end_pool(0, pool);
+  release_pool(0, pool);
 }
 
 TEST_F(AllocatorTest, StreamsThatJoinACaptureUseItsPool) {
@@ -519,8 +543,8 @@ TEST_F(AllocatorTest, FreeingAtExitIsHarmless) {
 
 TEST_F(AllocatorTest, MappedMemoryIsOpenedForPeers) {
   const Allocation before = allocate(1, 4096, "test");
-  allow_peer(1, 0);
-  allow_peer(1, 0);
+  EXPECT_TRUE(allow_peer(1, 0));
+  EXPECT_TRUE(allow_peer(1, 0));
   const Allocation after = allocate(1, 50 * kMiB, "test");
   EXPECT_EQ(device_heap(1, "test").peers.size(), 1u);
   free(before.block);

@@ -1,5 +1,5 @@
-// compile_all cuda|hip CHIP FOLDER: has the vendor's own compiler, which needs no GPU, compile for CHIP every kernel text that
-// a run of the tests left in FOLDER (FACULA_KERNEL_DUMP), through the library's Compiler.
+// compile_all cuda|hip CHIP FOLDER [N]: has the vendor's own compiler, which needs no GPU, compile for CHIP every kernel text that
+// a run of the tests left in FOLDER (FACULA_KERNEL_DUMP), or every N-th of them, through the library's Compiler.
 //
 // Most of the time of a compilation goes into the headers, so kernels go together, each in a namespace of its own. What fails
 // in company is compiled again alone, so that the log is the kernel's own.
@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -161,8 +162,8 @@ class CompileAll {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 4 || (std::string_view(argv[1]) != "cuda" && std::string_view(argv[1]) != "hip")) {
-    std::cerr << "usage: " << argv[0] << " cuda|hip CHIP FOLDER\n";
+  if (argc < 4 || argc > 5 || (std::string_view(argv[1]) != "cuda" && std::string_view(argv[1]) != "hip")) {
+    std::cerr << "usage: " << argv[0] << " cuda|hip CHIP FOLDER [N: every N-th]\n";
     return 2;
   }
   const std::string vendor = argv[1], chip = argv[2];
@@ -180,6 +181,17 @@ int main(int argc, char** argv) {
     return 1;
   }
   std::sort(files.begin(), files.end());
+  // All of them take minutes for each chip: where the share is 1/N, every N-th, unless FACULA_TEST_KERNELS=all. The seed chooses
+  // which, so that many runs see all.
+  const char* wanted = std::getenv("FACULA_TEST_KERNELS");
+  const size_t share = argc > 4 && !(wanted && std::string_view(wanted) == "all") ? std::stoul(argv[4]) : 1;
+  if (share > 1) {
+    const char* seed = std::getenv("FACULA_SEED");
+    const size_t first = (seed ? std::strtoull(seed, nullptr, 10) : 0) % share;
+    std::vector<std::filesystem::path> some;
+    for (size_t k = first; k < files.size(); k += share) some.push_back(files[k]);
+    files = std::move(some);
+  }
 
   std::vector<Text> texts;
   for (const auto& file : files) texts.push_back(read_text(file));

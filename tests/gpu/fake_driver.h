@@ -198,6 +198,7 @@ class FakeDriver final : public Driver {
   Status map(void* data, size_t bytes, PhysicalHandle handle) override {
     std::lock_guard lock(mutex_);
     if (lost) return kLost;
+    if (fails()) return kNoMemory;
     const auto memory = physical_.find(handle);
     if (memory == physical_.end() || memory->second.bytes != bytes) return wrong("map of something else");
     auto range = ranges_.upper_bound(data);

@@ -16,6 +16,7 @@ inline void validate(int device = 0) {
   std::lock_guard lock(heap.mutex);
   int64_t blocks[3] = {}, allocated[3] = {}, active[3] = {}, inactive[3] = {}, inactive_bytes[3] = {}, reserved[3] = {},
           segments[3] = {}, requested[3] = {};
+  std::map<const Pool*, std::set<size_t>> sizes_in_bins;
   for (size_t i = 0; i < heap.segments.size(); ++i) {
     const Segment& segment = *heap.segments[i];
     const StatPool kind = segment.pool->kind;
@@ -46,8 +47,7 @@ inline void validate(int device = 0) {
         const bool edge = block->after && block->after->state == BlockState::Unmapped;
         ASSERT_EQ(block->in_bins, !edge);
         ASSERT_FALSE(block->uses);
-        const Block* fit = segment.pool->bins.best_fit(block->size);
-        ASSERT_TRUE(edge || (fit && fit->size == block->size)) << "a free block cannot be found";
+        if (!edge) sizes_in_bins[segment.pool].insert(block->size);
         const bool split = (block->before && block->before->state != BlockState::Unmapped) ||
                            (block->after && block->after->state != BlockState::Unmapped);
         ASSERT_EQ(split, block->counted_inactive);
@@ -69,6 +69,15 @@ inline void validate(int device = 0) {
     ASSERT_TRUE(!segment.growing || segment.mapped == mapped);
     reserved[kind] += static_cast<int64_t>(mapped);
     segments[kind] += mapped > 0;
+  }
+  for (const auto& [pool, sizes] : sizes_in_bins) {
+    std::set<size_t> probes = {kMinBlock, kSmallLimit, kLargeSegment};
+    for (const size_t size : sizes) probes.insert({size, size + kMinBlock});
+    for (const size_t probe : probes) {
+      const auto expected = sizes.lower_bound(probe);
+      const Block* fit = pool->bins.best_fit(probe);
+      ASSERT_EQ(fit ? fit->size : 0, expected == sizes.end() ? 0 : *expected) << "not the best fit for " << probe;
+    }
   }
   for (int64_t* one : {blocks, allocated, active, inactive, inactive_bytes, reserved, segments, requested})
     one[kAllPools] = one[kSmallPool] + one[kLargePool];

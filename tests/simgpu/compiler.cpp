@@ -3,6 +3,7 @@
 #include "compiler.h"
 #include "device_abi.h"
 
+#include <dirent.h>
 #include <elf.h>
 #include <fcntl.h>
 #include <spawn.h>
@@ -192,6 +193,19 @@ std::string cache_root() {
   return *root;
 }
 
+// Headers that nobody has used for two days are of older sources.
+void drop_old_folders() {
+  DIR* root = opendir(cache_root().c_str());
+  if (!root) return;
+  while (const dirent* entry = readdir(root)) {
+    if (std::strncmp(entry->d_name, "headers_", 8) != 0) continue;
+    const std::string path = cache_root() + "/" + entry->d_name;
+    struct stat info;
+    if (stat(path.c_str(), &info) == 0 && info.st_mtime < time(nullptr) - 2 * 24 * 3600) remove_folder(path);
+  }
+  closedir(root);
+}
+
 // Makes a folder once, whoever comes first: filled under another name, then renamed.
 bool make_once(const std::string& folder, const std::function<bool(const std::string&)>& fill) {
   if (exists(folder)) return true;
@@ -240,6 +254,7 @@ bool make_headers(const CompileJob& job, const std::vector<std::string>& inline_
   for (const auto& [name, text] : job.headers) all += name + "\n" + text;
   folder = cache_root() + "/headers_" + hex(hash(all)) + hex(hash(all, 77));
   return make_once(folder, [&](const std::string& to) {
+    drop_old_folders();
     write_file(to + "/device_abi.h", simgpu_text_abi);
     write_file(to + "/prelude.h", simgpu_text_prelude);
     write_file(to + "/prelude_math.h", simgpu_text_math);

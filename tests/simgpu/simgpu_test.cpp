@@ -141,6 +141,56 @@ TEST_P(SimGpuRuntime, KernelsReachPageLockedAndRegisteredMemory) {
   OK(g->host_free(pinned));
 }
 
+TEST_P(SimGpuRuntime, MemoryIsMappedIntoRanges) {
+  if (GetParam()) GTEST_SKIP() << "HIP maps memory since version 6";
+  const cuda::Table& t = static_cast<CudaGpu*>(g)->t;
+  cuda::AllocationProperties properties;
+  cuda::AccessDescription access;
+  size_t unit = 0, before = 0, total = 0, during = 0;
+  OK(t.cuMemGetAllocationGranularity(&unit, &properties, 0));
+  EXPECT_EQ(unit, size_t{2} << 20);
+  unsigned long long range = 0, piece[2] = {0, 0};
+  EXPECT_EQ(t.cuMemAddressReserve(&range, unit + 1, 0, 0, 0), kInvalidValue);
+  OK(t.cuMemAddressReserve(&range, 4 * unit, 0, 0, 0));
+  OK(g->info(&before, &total));
+  for (auto& handle : piece) OK(t.cuMemCreate(&handle, unit, &properties, 0));
+  OK(g->info(&during, &total));
+  EXPECT_EQ(before - during, 2 * unit);
+  OK(t.cuMemMap(range, unit, 0, piece[0], 0));
+  OK(t.cuMemMap(range + unit, unit, 0, piece[1], 0));
+  EXPECT_EQ(t.cuMemMap(range, unit, 0, piece[0], 0), kInvalidValue);  // there is something
+  void* f = kernel(R"(extern "C" __global__ void k(int* p, long long at) { p[at] = 5; })");
+  auto* p = reinterpret_cast<int*>(range);
+  const std::string text = printed([&] {
+    ASSERT_EQ(launch(f, 1, 1, 0, nullptr, p, 0ll), 0);
+    EXPECT_EQ(g->synchronize(), kIllegalAddress);  // nobody said that the device may
+  });
+  EXPECT_NE(text.find("without access"), std::string::npos) << text;
+  g->control("revive");
+  OK(t.cuMemSetAccess(range, 2 * unit, &access, 1));
+  const long long last = static_cast<long long>(unit / 4) - 1;
+  OK(launch(f, 1, 1, 0, nullptr, p, last));
+  OK(launch(f, 1, 1, 0, nullptr, p, last + 1));
+  EXPECT_EQ(host(p + last, 2), (std::vector<int>{5, 5}));  // a copy across both pieces
+  // Mapped elsewhere, the bytes are the same ones.
+  OK(t.cuMemUnmap(range + unit, unit));
+  OK(t.cuMemMap(range + 2 * unit, unit, 0, piece[1], 0));
+  OK(t.cuMemSetAccess(range + 2 * unit, unit, &access, 1));
+  EXPECT_EQ(host(p + 2 * (last + 1), 1)[0], 5);
+  printed([&] {
+    ASSERT_EQ(launch(f, 1, 1, 0, nullptr, p, last + 1), 0);
+    EXPECT_EQ(g->synchronize(), kIllegalAddress);
+  });
+  g->control("revive");
+  EXPECT_EQ(t.cuMemAddressFree(range, 4 * unit), kInvalidValue);  // still mapped
+  OK(t.cuMemUnmap(range, unit));
+  OK(t.cuMemUnmap(range + 2 * unit, unit));
+  for (auto handle : piece) OK(t.cuMemRelease(handle));
+  OK(t.cuMemAddressFree(range, 4 * unit));
+  OK(g->info(&during, &total));
+  EXPECT_EQ(before, during);
+}
+
 // ---- two devices
 
 TEST_P(SimGpuRuntime, PeersAreReachedWhenAllowed) {
