@@ -500,7 +500,8 @@ TEST(GpuKernelCache, WorksWithoutADisk) {
 
 TEST(GpuKernelCache, SaysWhatDoesNotCompile) {
   const auto compile = [] {
-    gpu::compiled_binary("broken_kernel", "extern \"C\" __global__ void broken_kernel() { nonsense_name; }\n",
+    gpu::compiled_binary("broken_kernel",
+                         "extern \"C\" __global__ void broken_kernel() { nonsense_name; }  // must not compile\n",
                          gpu::properties(0).chip, {}, "matmul");
   };
   const std::string text = error_of<Error>(compile);

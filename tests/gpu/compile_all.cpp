@@ -194,7 +194,11 @@ int main(int argc, char** argv) {
   }
 
   std::vector<Text> texts;
-  for (const auto& file : files) texts.push_back(read_text(file));
+  for (const auto& file : files) {
+    Text text = read_text(file);
+    // Some tests look at what is said of a text that is wrong.
+    if (text.source.find("// must not compile") == std::string::npos) texts.push_back(std::move(text));
+  }
   // Kernels with the same headers and options go together.
   std::map<std::pair<std::vector<std::string>, std::vector<std::string>>, std::vector<const Text*>> groups;
   std::vector<const Text*> alone;

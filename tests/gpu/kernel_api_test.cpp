@@ -109,7 +109,9 @@ TEST(GpuKernelApi, ChecksWhatItIsGiven) {
 }
 
 TEST(GpuKernelApi, ShowsWhatTheCompilerSays) {
-  cuda::Kernel wrong(R"(extern "C" __global__ void wrong(float* x) { x[0] = undeclared_name; })", "wrong");
+  cuda::Kernel wrong(R"(extern "C" __global__ void wrong(float* x) { x[0] = undeclared_name; }  // must not compile
+)",
+                     "wrong");
   const Tensor x = ones({1}).to(Device("cuda:0"));
   EXPECT_THAT(error_of<Error>([&] { wrong.launch({1}, {1}, 0, x); }),
               AllOf(StartsWith("wrong: "), HasSubstr("undeclared_name")));

@@ -405,7 +405,7 @@ std::set<std::string>& ops_without_kernel() {
 }
 
 // A host that touches memory of a device dies; the log must say in which test.
-void name_the_test(int number) {
+[[maybe_unused]] void name_the_test(int number) {
   if (const auto* test = ::testing::UnitTest::GetInstance()->current_test_info()) {
     const std::string words = std::string("gpu: crashed in ") + test->test_suite_name() + "." + test->name() + "\n";
     if (write(2, words.data(), words.size()) < 0) std::abort();

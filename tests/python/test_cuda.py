@@ -60,6 +60,7 @@ def test_devices():
         facula.zeros(2, device="cuda:99")
     with pytest.raises(ValueError, match="Expected a cuda device"):
         facula.cuda.synchronize("cpu")
+    facula.cuda.init()
     assert facula.cuda.is_initialized()
 
 
@@ -370,7 +371,7 @@ def test_kernels_of_ones_own():
     kernel(grid=2, block=256, args=[y, x, 2.5, 300])
     close(y, x.cpu() * 2.5)
     with pytest.raises(RuntimeError, match="(?s)broken.*nonsense"):
-        facula.cuda.Kernel('extern "C" __global__ void broken() { nonsense; }', "broken").compile()
+        facula.cuda.Kernel('extern "C" __global__ void broken() { nonsense; }  // must not compile', "broken").compile()
     with pytest.raises(RuntimeError, match="cpu"):
         kernel(grid=1, block=32, args=[y.cpu(), x, 1.0, 3])
     with pytest.raises(RuntimeError, match="block"):
