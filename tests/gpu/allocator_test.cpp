@@ -112,6 +112,7 @@ TEST_P(GpuAllocator, EmptyCacheGivesMemoryBackToTheDriver) {
   check(driver.memory_info(free_held, total), "test");
   EXPECT_LE(free_held + 90 * kMegabyte, free_before);
   empty_cache();
+  enter(0);
   check(driver.memory_info(free_after, total), "test");
   EXPECT_GE(free_after + 10 * kMegabyte, free_before);
 }

@@ -302,6 +302,7 @@ SIMGPU_HINTED_STORE(__stcg)
 SIMGPU_HINTED_STORE(__stwb)
 SIMGPU_HINTED_STORE(__stwt)
 #undef SIMGPU_HINTED_STORE
+#if !defined(__clang__)  // which has them
 template <class T>
 inline T __builtin_nontemporal_load(const T* p) {
   return *p;
@@ -310,6 +311,7 @@ template <class V, class T>
 inline void __builtin_nontemporal_store(V v, T* p) {
   *p = v;
 }
+#endif
 
 // Atomics.
 template <class T, class F>
