@@ -195,7 +195,8 @@ inline bool agree(const char* a, const char* b, ScalarType dtype, double toleran
   const ScalarType real = toRealValueType(dtype);
   if (isFloatingType(real) && real != kFloat && real != kDouble) {
     for (size_t k = 0; k < width; k += elementSize(real))
-      if (std::memcmp(a + k, b + k, elementSize(real)) != 0 && !(is_small_nan(a + k, real) && is_small_nan(b + k, real)))
+      if (std::memcmp(a + k, b + k, elementSize(real)) != 0 &&
+          !(is_small_nan(a + k, real) && is_small_nan(b + k, real)))
         return false;
     return true;
   }
