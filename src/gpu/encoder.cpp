@@ -2,7 +2,7 @@
 #include "gpu/encoder.h"
 
 #include "cpu/parallel.h"
-#include "gpu/allocator.h"
+#include "gpu/memory/allocator.h"
 #include "gpu/thread_state.h"
 
 #include <facula/core/warning.h>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "core/generator_impl.h"
-#include "gpu/allocator.h"
+#include "gpu/memory/allocator.h"
 #include "gpu/runtime.h"
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Kernels: text that is compiled once for each chip and kept, in memory and on disk.
 #pragma once
 
-#include "gpu/driver.h"
+#include "gpu/driver/driver.h"
 #include "gpu/runtime.h"
 
 #include <atomic>

@@ -3,7 +3,7 @@
 #include "gpu/runtime.h"
 
 #include "core/env.h"
-#include "gpu/allocator.h"
+#include "gpu/memory/allocator.h"
 #include "gpu/thread_state.h"
 
 #include <pthread.h>

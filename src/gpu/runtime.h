@@ -1,7 +1,7 @@
 // Devices and streams as threads see them: which device is current, which stream of it, and what a failed call means.
 #pragma once
 
-#include "gpu/driver.h"
+#include "gpu/driver/driver.h"
 
 #include <facula/core/device.h>
 #include <facula/core/error.h>

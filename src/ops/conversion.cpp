@@ -5,7 +5,7 @@
 #include <facula/cuda/stream.h>
 
 #include "core/dispatch.h"
-#include "gpu/allocator.h"
+#include "gpu/memory/allocator.h"
 #include "gpu/encoder.h"
 
 #include <algorithm>

@@ -4,7 +4,7 @@
 
 #include "cpu/convert.h"
 #include "cpu/parallel.h"
-#include "gpu/copy.h"
+#include "gpu/program/copy.h"
 #include "gpu/encoder.h"
 #include "ops/transfer.h"
 

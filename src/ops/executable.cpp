@@ -1,6 +1,6 @@
 #include "ops/executable.h"
 
-#include "gpu/program.h"
+#include "gpu/program/program.h"
 
 #include <mutex>
 #include <unordered_map>

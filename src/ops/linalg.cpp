@@ -2,7 +2,7 @@
 // a file of its own.
 #include "cpu/gemv.h"
 #include "cpu/matmul.h"
-#include "gpu/matmul.h"
+#include "gpu/matmul/matmul.h"
 #include "ops/common.h"
 #include "ops/executable.h"
 #include "ops/pointwise.h"

@@ -3,7 +3,7 @@
 #include "cpu/convert.h"
 #include "cpu/random.h"
 #include "gpu/graph.h"
-#include "gpu/random.h"
+#include "gpu/program/random.h"
 #include "ops/common.h"
 #include "ops/pointwise.h"
 #include "ops/shape_checks.h"

@@ -2,7 +2,7 @@
 
 #include "core/device_memory.h"
 #include "cpu/convert.h"
-#include "gpu/allocator.h"
+#include "gpu/memory/allocator.h"
 #include "gpu/encoder.h"
 #include "ops/common.h"
 #include "ops/executable.h"

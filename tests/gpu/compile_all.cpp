@@ -3,7 +3,7 @@
 //
 // Most of the time of a compilation goes into the headers, so kernels go together, each in a namespace of its own. What fails
 // in company is compiled again alone, so that the log is the kernel's own.
-#include "gpu/driver_open.h"
+#include "gpu/driver/driver_open.h"
 #include "gpu/kernel.h"
 
 #include <algorithm>

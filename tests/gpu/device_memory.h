@@ -1,7 +1,7 @@
 // Memory of the first GPU for tests of what lies below tensors.
 #pragma once
 
-#include "gpu/allocator.h"
+#include "gpu/memory/allocator.h"
 #include "gpu/encoder.h"
 
 #include <cstring>

@@ -4,9 +4,9 @@
 
 #include "cpp/seed.h"
 #include "cpu/executor.h"
-#include "gpu/allocator.h"
+#include "gpu/memory/allocator.h"
 #include "gpu/encoder.h"
-#include "gpu/program.h"
+#include "gpu/program/program.h"
 #include "gpu/runtime.h"
 
 #include <facula/core/dtype.h>

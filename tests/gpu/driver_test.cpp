@@ -2,11 +2,11 @@
 // of their own, on the software GPU.
 #include "child.h"
 #include "cpp/seed.h"
-#include "gpu/driver.h"
-#include "gpu/driver_open.h"
+#include "gpu/driver/driver.h"
+#include "gpu/driver/driver_open.h"
 #include "gpu/kernel.h"
-#include "gpu/library.h"
-#include "gpu/probe.h"
+#include "gpu/driver/library.h"
+#include "gpu/driver/probe.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

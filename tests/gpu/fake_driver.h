@@ -2,7 +2,7 @@
 // so, calls fail on request, and whatever a real driver would not forgive is counted as misuse.
 #pragma once
 
-#include "gpu/driver.h"
+#include "gpu/driver/driver.h"
 
 #include <sys/mman.h>
 

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "fake_driver.h"
-#include "gpu/allocator_impl.h"
+#include "gpu/memory/allocator_impl.h"
 
 namespace facula::gpu::fake {
 

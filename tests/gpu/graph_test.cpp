@@ -1,7 +1,7 @@
 // Graphs: what is captured, their memory, their random numbers, and what must not happen in a capture.
 #include "core/tensor_impl.h"
 #include "error_text.h"
-#include "gpu/allocator.h"
+#include "gpu/memory/allocator.h"
 #include "gpu/encoder.h"
 #include "gpu/graph.h"
 

@@ -1,7 +1,7 @@
 // Pointwise programs on the GPU against the CPU: every scalar operation, every conversion, every kind of layout.
-#include "gpu/copy.h"
+#include "gpu/program/copy.h"
 #include "gpu/device_run.h"
-#include "gpu/layout.h"
+#include "gpu/program/layout.h"
 #include "gpu/random_layout.h"
 #include "gpu/runtime.h"
 

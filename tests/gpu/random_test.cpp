@@ -1,6 +1,6 @@
 // Random numbers of the GPU are those of the CPU, bit for bit.
 #include "device_memory.h"
-#include "gpu/random.h"
+#include "gpu/program/random.h"
 #include "program/random_bits.h"
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // Reductions on the GPU: every reduction, compute type and layout class against exact arithmetic on the host.
 #include "device_memory.h"
 #include "core/shape.h"
-#include "gpu/program.h"
+#include "gpu/program/program.h"
 #include "program/compute_type.h"
 
 #include <facula/core/error.h>

@@ -2,7 +2,7 @@
 // these tests have nothing to do.
 #include "child.h"
 #include "error_text.h"
-#include "gpu/allocator.h"
+#include "gpu/memory/allocator.h"
 #include "gpu/encoder.h"
 #include "gpu/graph.h"
 

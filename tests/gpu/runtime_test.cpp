@@ -2,7 +2,7 @@
 #include "gpu/runtime.h"
 #include "child.h"
 #include "error_text.h"
-#include "gpu/allocator.h"
+#include "gpu/memory/allocator.h"
 #include "gpu/encoder.h"
 
 #include <facula/cuda.h>

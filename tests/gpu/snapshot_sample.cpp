@@ -1,7 +1,7 @@
 // Writes the page of a snapshot for snapshot_page_test.py, and says on standard output what must be found in it.
 //   snapshot_sample FILE STEPS ENTRIES   (ENTRIES 0: no history)
 #include "fake_driver.h"
-#include "gpu/allocator.h"
+#include "gpu/memory/allocator.h"
 
 #include <cstdlib>
 #include <fstream>

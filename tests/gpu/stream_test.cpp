@@ -1,6 +1,6 @@
 // Streams and events: pools, priorities, what is current, and the order of work.
 #include "error_text.h"
-#include "gpu/allocator.h"
+#include "gpu/memory/allocator.h"
 #include "gpu/encoder.h"
 
 #include <facula/cuda.h>

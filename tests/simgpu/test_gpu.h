@@ -2,8 +2,8 @@
 // path. Names are the drivers' without their prefixes.
 #pragma once
 
-#include "gpu/cuda_entry_points.h"
-#include "gpu/hip_entry_points.h"
+#include "gpu/driver/cuda_entry_points.h"
+#include "gpu/driver/hip_entry_points.h"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>

@@ -21,7 +21,7 @@ FACULA_DEVICE constexpr bool any_apart() {
 template <class P, class L>
 inline constexpr bool kHasStrides = L::kDims > 1 || any_apart<L, P::kLoads + P::kStores>();
 
-// The order of members is what gpu/program_pointwise.cpp writes.
+// The order of members is what gpu/program/program_pointwise.cpp writes.
 template <class P, class L, bool kStrides = kHasStrides<P, L>>
 struct PointwiseArgs {
   void* data[P::kLoads + P::kStores];

@@ -1,4 +1,4 @@
-// What the text of a rendered program (gpu/render.h) uses: formulas, memory types, and where it reports bad values.
+// What the text of a rendered program (gpu/program/render.h) uses: formulas, memory types, and where it reports bad values.
 #pragma once
 
 #include "gpu/kernels/device.h"

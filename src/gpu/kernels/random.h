@@ -285,7 +285,7 @@ FACULA_DEVICE void draw_pack(const PhiloxKeys& keys, uint64_t block, const Rando
   }
 }
 
-// The order of members is what gpu/random.cpp writes.
+// The order of members is what gpu/program/random.cpp writes.
 template <class Place>
 struct RandomArgs {
   void* data;

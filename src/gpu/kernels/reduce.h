@@ -20,7 +20,7 @@ namespace facula {
 template <class P, class L>
 using StateOf = typename StateFor<P::kReduce, typename P::Reduced, typename L::Index>::type;
 
-// ---- arguments: the order of members is what gpu/program_reduce.cpp writes ----------------------------------------------------
+// ---- arguments: the order of members is what gpu/program/program_reduce.cpp writes ----------------------------------------------------
 
 // What all kernels have. An array of no elements does not exist.
 template <class P, class L>

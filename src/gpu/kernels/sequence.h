@@ -5,7 +5,7 @@
 
 namespace facula {
 
-// The order of members is what gpu/copy.cpp writes.
+// The order of members is what gpu/program/copy.cpp writes.
 struct AffineArgs {
   void* data;
   int64_t count, anchor;

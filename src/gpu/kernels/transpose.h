@@ -15,7 +15,7 @@
 
 namespace facula {
 
-// The order of members is what gpu/program_pointwise.cpp writes.
+// The order of members is what gpu/program/program_pointwise.cpp writes.
 template <class P, class L>
 struct TransposeArgs {
   void* data[P::kLoads + P::kStores];

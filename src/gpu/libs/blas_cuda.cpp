@@ -1,5 +1,5 @@
 // cuBLASLt: its names, numbers and sizes. No header of it is needed to build.
-#include "gpu/library.h"
+#include "gpu/driver/library.h"
 #include "gpu/libs/blas_lt.h"
 
 #include <facula/core/error.h>

@@ -1,6 +1,6 @@
 // hipBLASLt, for the chips it was made for, and rocBLAS for all others and for the types that only it has. Names and
 // numbers; no header of theirs is needed to build.
-#include "gpu/library.h"
+#include "gpu/driver/library.h"
 #include "gpu/libs/blas_lt.h"
 
 #include <facula/core/error.h>

@@ -2,8 +2,8 @@
 // made once for each kind of product and found again by a few comparisons.
 #include "gpu/libs/blas_lt.h"
 
-#include "gpu/allocator.h"
-#include "gpu/matmul.h"
+#include "gpu/memory/allocator.h"
+#include "gpu/matmul/matmul.h"
 
 #include <facula/core/number_types.h>
 

@@ -2,7 +2,7 @@
 // hide devices from them.
 #include "gpu/libs/monitor.h"
 
-#include "gpu/library.h"
+#include "gpu/driver/library.h"
 
 #include <facula/core/error.h>
 

@@ -1,7 +1,7 @@
 // The vendors' libraries that tell what a device is doing.
 #pragma once
 
-#include "gpu/driver.h"
+#include "gpu/driver/driver.h"
 
 #include <cstdint>
 #include <string>

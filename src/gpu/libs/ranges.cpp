@@ -3,8 +3,8 @@
 #include "gpu/libs/ranges.h"
 
 #include "core/env.h"
-#include "gpu/driver.h"
-#include "gpu/library.h"
+#include "gpu/driver/driver.h"
+#include "gpu/driver/library.h"
 
 #include <dlfcn.h>
 
