@@ -1,5 +1,5 @@
-// The names outside of tensors and ops that libtorch programs use: namespaces, checks, warnings, small helpers. Dispatch on
-// dtypes is in <ATen/Dispatch.h>.
+// The names outside of tensors and ops that libtorch programs use: namespaces, checks, warnings, small helpers.
+// Dispatch on dtypes is in <ATen/Dispatch.h>.
 #pragma once
 
 #include <facula/core/warning.h>
@@ -77,6 +77,11 @@ IntegerRange<Int> irange(Int last) {
 template <std::integral First, std::integral Last>
 IntegerRange<Last> irange(First first, Last last) {
   return {static_cast<Last>(first), last};
+}
+
+// `std::cout << complex(a, b)` prints the tensor that it is, not a number.
+inline std::ostream& operator<<(std::ostream& os, const complex<Tensor>& made) {
+  return os << static_cast<const Tensor&>(made);
 }
 
 // The elements as text, with the delimiter between them.

@@ -4,3 +4,7 @@
 #include <facula/facula.h>
 
 #include <facula/torch_compat.h>
+
+#include <ATen/Dispatch.h>
+
+#include <sstream>

@@ -37,18 +37,22 @@ legacy_contiguous_format = contiguous_format  # noqa: F405
 # Parts that cost time to import and that not every program uses.
 _LAZY = ("array_api", "backends", "cuda", "func", "linalg", "nn", "random", "return_types", "special", "testing",
          "utils")
+_OF_ONE_DTYPE = ("BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor",
+                 "HalfTensor", "IntTensor", "LongTensor", "ShortTensor")
 
 
 def __getattr__(name):
     if name in _LAZY:
         return _importlib.import_module("." + name, __name__)
+    if name in _OF_ONE_DTYPE:
+        return getattr(_importlib.import_module("._legacy", __name__), name)
     if name == "vmap":
         return _importlib.import_module(".func", __name__).vmap
     raise AttributeError(f"module 'facula' has no attribute '{name}'")
 
 
 def __dir__():
-    return sorted(set(globals()) | set(_LAZY))
+    return sorted(set(globals()) | set(_LAZY) | set(_OF_ONE_DTYPE))
 
 
 def _array_namespace(self, *, api_version=None):

@@ -87,6 +87,18 @@ from facula._functions import (
     vander as vander,
     vsplit as vsplit,
 )
+from facula._legacy import (
+    BFloat16Tensor as BFloat16Tensor,
+    BoolTensor as BoolTensor,
+    ByteTensor as ByteTensor,
+    CharTensor as CharTensor,
+    DoubleTensor as DoubleTensor,
+    FloatTensor as FloatTensor,
+    HalfTensor as HalfTensor,
+    IntTensor as IntTensor,
+    LongTensor as LongTensor,
+    ShortTensor as ShortTensor,
+)
 from facula._info import finfo as finfo, iinfo as iinfo
 from facula._print import get_printoptions as get_printoptions, set_printoptions as set_printoptions
 from facula.autograd import (

@@ -171,6 +171,8 @@ def tensordot(a, b, dims=2, out=None):
 def block_diag(*tensors):
     """A matrix with the given matrices along its diagonal."""
     tensors = [_native.atleast_2d(t) for t in _several(tensors)]
+    if not tensors:
+        return _native.empty(1, 0)
     for i, t in enumerate(tensors):
         if t.dim() != 2:
             raise RuntimeError(f"block_diag(): tensor {i} has {t.dim()} dims; expected 2 or fewer")

@@ -11,9 +11,25 @@ __all__ = [
     "cov", "corrcoef", "quantile", "nanquantile", "nanmedian", "mode", "trapezoid", "trapz", "cumulative_trapezoid",
 ]
 
-_Median = namedtuple("_Median", ("values", "indices"))
-_Mode = namedtuple("_Mode", ("values", "indices"))
-_Median.__name__, _Mode.__name__ = "nanmedian", "mode"  # as they print
+
+# Results with names, which are found and print like those of the ops.
+
+class _Median(namedtuple("nanmedian", ("values", "indices"))):
+    __slots__ = ()
+    __module__ = "facula.return_types"
+
+    def __repr__(self):
+        return f"facula.return_types.{type(self).__name__}(\nvalues={self.values!r},\nindices={self.indices!r})"
+
+
+class _Mode(namedtuple("mode", ("values", "indices"))):
+    __slots__ = ()
+    __module__ = "facula.return_types"
+    __repr__ = _Median.__repr__
+
+
+_Median.__name__ = _Median.__qualname__ = "nanmedian"
+_Mode.__name__ = _Mode.__qualname__ = "mode"
 
 
 def cov(input, *, correction=1, fweights=None, aweights=None):

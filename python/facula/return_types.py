@@ -3,5 +3,6 @@
 They are tuples; this is where pickle finds them.
 """
 from . import _native
+from ._statistics import _Median as nanmedian, _Mode as mode  # noqa: F401
 
 globals().update(_native._return_types())

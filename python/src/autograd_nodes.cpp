@@ -195,8 +195,17 @@ PyObject* node_repr(PyObject* self) {
   return PyUnicode_FromFormat("<%s object at %p>", dot ? dot + 1 : name, self);
 }
 
+// `x + 1` is recorded as the sum with a number (AddBackward1). PyTorch's Python makes a tensor of the number first, so
+// there people know it by the name of the sum of tensors.
+std::string name_in_python(const Node& node) {
+  std::string name = node.name();
+  for (const char* with_number : {"AddBackward1", "SubBackward1", "MulBackward1", "DivBackward1"})
+    if (name == with_number) name.back() = '0';
+  return name;
+}
+
 PyObject* node_name(PyObject* self, PyObject*) {
-  return guarded([&]() -> PyObject* { return PyUnicode_FromString(node_of(self)->name().c_str()); });
+  return guarded([&]() -> PyObject* { return PyUnicode_FromString(name_in_python(*node_of(self)).c_str()); });
 }
 
 PyObject* node_next_functions(PyObject* self, void*) {
@@ -272,7 +281,7 @@ PyMemberDef node_members[] = {
 PyObject* wrap_node(const intrusive_ptr<Node>& node) {
   if (!node) Py_RETURN_NONE;
   if (PyObject* known = node_object(node.get())) return Py_NewRef(known);
-  PyTypeObject* type = type_named(node->name());
+  PyTypeObject* type = type_named(name_in_python(*node));
   NodeObject* object = PyObject_GC_New(NodeObject, type);
   if (!object) throw nb::python_error();
   node->retain();

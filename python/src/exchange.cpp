@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "arguments.h"
+#include "core/lent_memory.h"
 #include "keywords.h"
 
 namespace facula::python {
@@ -271,7 +272,7 @@ void check_exported(const Tensor& t, const char* what) {
 
 // What a reader of our memory holds: the memory, and sizes as the protocol wants them.
 struct ExportedBuffer {
-  Storage storage;
+  LentMemory memory;
   std::vector<Py_ssize_t> shape, strides;
 };
 
@@ -395,7 +396,7 @@ int tensor_get_buffer(PyObject* self, Py_buffer* view, int flags) {
           raise_buffer_error("the tensor is not contiguous; use tensor.contiguous()");
         if (wants(PyBUF_ANY_CONTIGUOUS) && !rows && !columns) raise_buffer_error("the tensor is not contiguous");
         auto exported = std::make_unique<ExportedBuffer>();
-        exported->storage = t.storage();
+        exported->memory = LentMemory(t.storage());
         for (size_t d = 0; d < t.sizes().size(); ++d) {
           exported->shape.push_back(t.sizes()[d]);
           exported->strides.push_back(t.strides()[d] * t.itemsize());
@@ -531,6 +532,57 @@ PyObject* tensor_dlpack_device(PyObject* self, PyObject*) {
     const DLDevice own = dlpack_device_of(t);
     return Py_BuildValue("(ii)", static_cast<int>(own.device_type), static_cast<int>(own.device_id));
   });
+}
+
+namespace {
+
+// As NumPy spells a dtype. What it has not, such as bfloat16, is so many bytes without a meaning.
+std::string array_typestr(ScalarType dtype) {
+  char kind = 'u';
+  if (dtype == kBool) kind = 'b';
+  else if (dtype == kComplexFloat || dtype == kComplexDouble) kind = 'c';
+  else if (dtype == kHalf || dtype == kFloat || dtype == kDouble) kind = 'f';
+  else if (isFloatingType(dtype) || isComplexType(dtype)) kind = 'V';
+  else if (isSignedType(dtype)) kind = 'i';
+  const size_t bytes = elementSize(dtype);
+  return str(bytes == 1 ? '|' : '<', kind, bytes);
+}
+
+nb::object plain_tuple(IntArrayRef numbers) {
+  nb::list list;
+  for (int64_t number : numbers) list.append(number);
+  return nb::tuple(list);
+}
+
+}  // namespace
+
+PyObject* cuda_array_interface(const Tensor& t) {
+  if (!t.is_cuda()) {
+    PyErr_SetString(PyExc_AttributeError, str("__cuda_array_interface__: the tensor is on ", t.device().str(),
+                                              "; only tensors on a GPU have it. Use .cuda() first, or __array__")
+                                              .c_str());
+    throw nb::python_error();
+  }
+  FACULA_CHECK(!t.requires_grad(), Error,
+               "__cuda_array_interface__: Can't get it on a tensor that requires grad. Use tensor.detach().");
+  nb::dict found;
+  found["version"] = 3;
+  found["typestr"] = nb::str(array_typestr(t.scalar_type()).c_str());
+  found["shape"] = plain_tuple(t.sizes());
+  if (t.is_contiguous()) {
+    found["strides"] = nb::none();
+  } else {
+    std::vector<int64_t> bytes(t.strides().begin(), t.strides().end());
+    for (int64_t& stride : bytes) stride *= t.itemsize();
+    found["strides"] = plain_tuple(bytes);
+  }
+  const auto address = t.numel() > 0 ? reinterpret_cast<uintptr_t>(t.data_ptr()) : uintptr_t{0};
+  found["data"] = nb::make_tuple(address, false);
+  // What is queued there comes first. 1 stands for the default stream.
+  const cuda::CUDAStream stream = cuda::getCurrentCUDAStream(static_cast<DeviceIndex>(t.get_device()));
+  const auto handle = reinterpret_cast<uintptr_t>(stream.stream().get());
+  found["stream"] = handle ? handle : uintptr_t{1};
+  return found.release().ptr();
 }
 
 void add_exchange(nb::module_& m) {

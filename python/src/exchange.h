@@ -27,6 +27,8 @@ PyObject* tensor_array(PyObject* self, PyObject* const* given, Py_ssize_t count,
 PyObject* tensor_array_wrap(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObject* keywords);
 PyObject* tensor_dlpack(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObject* keywords);
 PyObject* tensor_dlpack_device(PyObject* self, PyObject*);
+// The property __cuda_array_interface__, which only tensors on a GPU have (new reference).
+PyObject* cuda_array_interface(const Tensor& tensor);
 
 void add_exchange(nanobind::module_& module);
 

@@ -16,6 +16,7 @@
 #include "tensor_object.h"
 #include "value_types.h"
 #include "values.h"
+#include "warnings.h"
 
 namespace facula::python {
 namespace nb = nanobind;
@@ -92,6 +93,7 @@ NB_MODULE(_native, m) {
     }
   });
   watch_for_the_end();
+  pass_on_warnings();
   add_errors(m);
   add_value_types(m);
   add_tensor_type(m);

@@ -188,6 +188,17 @@ ScalarType type_of_name(std::string_view name) {
   throw ValueError(str("invalid type: '", name, "'; give a dtype, e.g. facula.float32"));
 }
 
+// A dtype, or a type that names one: facula.FloatTensor.
+ScalarType dtype_named_by(PyObject* object) {
+  if (PyType_Check(object) && PyObject_HasAttrString(object, "dtype")) {
+    const nb::object named = checked(PyObject_GetAttrString(object, "dtype"));
+    if (is_dtype(named.ptr())) return to_dtype(named.ptr());
+  }
+  if (!is_dtype(object))
+    throw TypeMismatch(str("type(): argument 'dtype' must be facula.dtype or str, not ", Py_TYPE(object)->tp_name));
+  return to_dtype(object);
+}
+
 PyObject* type(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObject* keywords) {
   return guarded([&]() -> PyObject* {
     static constexpr const char* kNames[] = {"dtype", "non_blocking", "memory_format"};
@@ -197,8 +208,56 @@ PyObject* type(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObjec
       const char* module = t.is_cuda() ? "facula.cuda." : "facula.";
       return PyUnicode_FromString(str(module, toString(t.scalar_type()), "Tensor").c_str());
     }
-    const ScalarType wanted = PyUnicode_Check(slots[0]) ? type_of_name(to_text_view(slots[0])) : to_dtype(slots[0]);
+    const ScalarType wanted =
+        PyUnicode_Check(slots[0]) ? type_of_name(to_text_view(slots[0])) : dtype_named_by(slots[0]);
     return converted(t, TensorOptions(wanted), slots.boolean(1, false), false, slots.memory_format(2));
+  });
+}
+
+// ---- Other sizes, other memory.
+
+// The sizes that are given one by one, or as one tuple or list.
+std::vector<int64_t> sizes_of(const char* function, PyObject* const* given, Py_ssize_t count) {
+  if (count == 1 && (PyTuple_Check(given[0]) || PyList_Check(given[0]))) {
+    count = PySequence_Fast_GET_SIZE(given[0]);
+    given = PySequence_Fast_ITEMS(given[0]);
+  }
+  std::vector<int64_t> sizes;
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    if (!is_integer(given[i], Lenient::Yes))
+      throw TypeMismatch(str(function, "(): argument 'size' must be tuple of ints, but element ", i, " is ",
+                             Py_TYPE(given[i])->tp_name));
+    sizes.push_back(to_integer(given[i]));
+  }
+  return sizes;
+}
+
+PyObject* resize_(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObject* keywords) {
+  return guarded([&]() -> PyObject* {
+    static constexpr const char* kNames[] = {"size", "memory_format"};
+    const Slots slots("resize_", kNames, 0, given + count, 0, keywords);
+    PyObject* named = slots[0];
+    if (!named == !count) throw TypeMismatch("resize_() needs the sizes, by position or as the argument 'size'");
+    tensor_of(self).resize_(named ? sizes_of("resize_", &named, 1) : sizes_of("resize_", given, count),
+                            slots.memory_format(1));
+    return Py_NewRef(self);
+  });
+}
+
+PyObject* resize_as_(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObject* keywords) {
+  return guarded([&]() -> PyObject* {
+    static constexpr const char* kNames[] = {"other", "memory_format"};
+    const Slots slots("resize_as_", kNames, 1, given, count, keywords);
+    if (!slots[0]) throw TypeMismatch("resize_as_() missing 1 required argument: 'other'");
+    tensor_of(self).resize_(other_tensor(slots[0], "resize_as_").sizes(), slots.memory_format(1));
+    return Py_NewRef(self);
+  });
+}
+
+PyObject* set_(PyObject* self, PyObject* source) {
+  return guarded([&]() -> PyObject* {
+    tensor_of(self).set_(other_tensor(source, "set_"));
+    return Py_NewRef(self);
   });
 }
 
@@ -383,6 +442,12 @@ PyMethodDef tensor_hand_methods[] = {
     {"is_contiguous", as_method(is_contiguous), kKeywords, "is_contiguous(memory_format=contiguous_format)"},
     {"is_same_size", is_same_size, METH_O, "Whether the other tensor has the same sizes."},
     {"is_set_to", is_set_to, METH_O, "Whether the other tensor is the same view of the same memory."},
+    {"resize_", as_method(resize_), kKeywords,
+     "resize_(*size, memory_format=contiguous_format)\n\nOther sizes over the same memory, which grows where it is too "
+     "small."},
+    {"resize_as_", as_method(resize_as_), kKeywords,
+     "resize_as_(other, *, memory_format=contiguous_format)\n\nThe sizes of another tensor, as resize_ gives them."},
+    {"set_", set_, METH_O, "set_(source)\n\nThe memory and the sizes of another tensor in place of its own."},
     {"reshape_as", reshape_as, METH_O, "The elements in the sizes of the other tensor."},
     {"to", as_method(to), kKeywords | METH_COEXIST,
      "to(dtype, non_blocking=False, copy=False, *, memory_format=None)\nto(device=None, dtype=None, "

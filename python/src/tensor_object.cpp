@@ -80,6 +80,20 @@ PyObject* wrap(Tensor tensor) {
   return reinterpret_cast<PyObject*>(object);
 }
 
+namespace {
+
+// Tensor(...): sizes or data.
+PyObject* tensor_new(PyTypeObject*, PyObject* given, PyObject* keywords) {
+  return guarded([&]() -> PyObject* {
+    const nb::object module = nb::steal(PyImport_ImportModule("facula._legacy"));
+    if (!module) return nullptr;
+    const nb::object make = nb::steal(PyObject_GetAttrString(module.ptr(), "make_tensor"));
+    return make ? PyObject_Call(make.ptr(), given, keywords) : nullptr;
+  });
+}
+
+}  // namespace
+
 void add_tensor_type(nb::module_& module) {
   // The table outlives the type.
   static std::vector<PyMethodDef> methods;
@@ -89,6 +103,7 @@ void add_tensor_type(nb::module_& module) {
   methods.push_back({nullptr, nullptr, 0, nullptr});
 
   std::vector<PyType_Slot> slots = {
+      {Py_tp_new, reinterpret_cast<void*>(tensor_new)},
       {Py_tp_dealloc, reinterpret_cast<void*>(tensor_dealloc)},
       {Py_tp_traverse, reinterpret_cast<void*>(tensor_traverse)},
       {Py_tp_clear, reinterpret_cast<void*>(tensor_clear)},
@@ -110,8 +125,7 @@ void add_tensor_type(nb::module_& module) {
   };
   for (const PyType_Slot* slot = tensor_operator_slots; slot->slot; ++slot) slots.push_back(*slot);
   slots.push_back({0, nullptr});
-  PyType_Spec spec = {"facula.Tensor", sizeof(TensorObject), 0,
-                      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots.data()};
+  PyType_Spec spec = {"facula.Tensor", sizeof(TensorObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, slots.data()};
   tensor_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
   if (!tensor_type) throw nb::python_error();
   module.attr("Tensor") = nb::borrow(reinterpret_cast<PyObject*>(tensor_type));

@@ -3,6 +3,7 @@
 
 #include "arguments.h"
 #include "autograd.h"
+#include "exchange.h"
 #include "tensor_object.h"
 #include "values.h"
 
@@ -116,6 +117,8 @@ PyGetSetDef tensor_properties[] = {
     {"_base", get_base, nullptr, "What it is a view of, or None.", nullptr},
     {"__array_priority__", get<array_priority>, nullptr, "Lets operators of tensors go before those of NumPy.",
      nullptr},
+    {"__cuda_array_interface__", get<cuda_array_interface>, nullptr,
+     "Address, sizes, strides and dtype of memory of a GPU, for other libraries.", nullptr},
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };

@@ -132,11 +132,23 @@ bool is_optional_tensor_list(PyObject* object) {
   return true;
 }
 
+namespace {
+
+[[noreturn]] void does_not_fit(PyObject* integer) {
+  const nb::object text = nb::steal(PyObject_Repr(integer));
+  if (!text) PyErr_Clear();  // Python writes out no numbers of very many digits
+  const std::string_view digits = text ? to_text_view(text.ptr()) : std::string_view();
+  const bool shown = !digits.empty() && digits.size() <= 40;
+  throw ValueError(str("the integer ", shown ? str(digits, " ") : "", "does not fit 64 bits"));
+}
+
+}  // namespace
+
 int64_t to_integer(PyObject* object) {
   if (PyLong_CheckExact(object)) {
     int overflow = 0;
     const long long value = PyLong_AsLongLongAndOverflow(object, &overflow);
-    FACULA_CHECK(overflow == 0, ValueError, "the integer does not fit 64 bits");
+    if (overflow) does_not_fit(object);
     return value;
   }
   if (is_tensor(object)) return tensor_of(object).item().toLong();
@@ -144,7 +156,7 @@ int64_t to_integer(PyObject* object) {
   if (!index) throw nb::python_error();
   int overflow = 0;
   const long long value = PyLong_AsLongLongAndOverflow(index.ptr(), &overflow);
-  FACULA_CHECK(overflow == 0, ValueError, "the integer does not fit 64 bits");
+  if (overflow) does_not_fit(index.ptr());
   return value;
 }
 
@@ -172,7 +184,7 @@ Scalar to_scalar(PyObject* object) {
     const unsigned long long large = overflow > 0 ? PyLong_AsUnsignedLongLong(object) : 0;
     if (overflow < 0 || PyErr_Occurred()) {
       PyErr_Clear();
-      throw ValueError("the integer does not fit 64 bits");
+      does_not_fit(object);
     }
     return static_cast<uint64_t>(large);
   }

@@ -86,14 +86,14 @@ void Call::check_inplace(const Tensor& self) const {
   const Tape* tape = tape_of(impl);
   FACULA_CHECK(!(tape && tape->requires_grad && !tape->grad_fn), Error, op,
                ": a leaf Variable that requires grad is being used in an in-place operation. Write to it under "
-               "NoGradGuard, or use the form that is not in place");
+               "no_grad (NoGradGuard), or use the form that is not in place");
   if (!impl->base) return;
   const Tape* base = tape_of(impl->base.get());
   const bool of_recorded = base && (base->requires_grad || base->grad_fn);
   FACULA_CHECK(
       impl->view_kind != ViewKind::Unrecorded || !(records_ || of_recorded), Error, op,
       ": A view was created in no_grad mode and is being modified inplace with grad mode enabled. Make the view "
-      "outside of NoGradGuard, or write under it");
+      "outside of no_grad (NoGradGuard), or write under it");
   if (!records_) return;
   FACULA_CHECK(
       impl->view_kind != ViewKind::Custom, Error, op,
@@ -102,7 +102,7 @@ void Call::check_inplace(const Tensor& self) const {
   FACULA_CHECK(
       !(base && base->requires_grad && !base->grad_fn), Error, op,
       ": a view of a leaf Variable that requires grad is being used in an in-place operation. Write to it under "
-      "NoGradGuard, or clone the leaf first");
+      "no_grad (NoGradGuard), or clone the leaf first");
   FACULA_CHECK(impl->dtype == impl->base->dtype, NotSupportedError, op,
                ": in-place writing through a view of another dtype is not recorded; write to the viewed tensor (",
                toString(impl->base->dtype), ") instead");
@@ -117,7 +117,7 @@ void Call::check_out() const {
   throw Error(
       str(op_name(op_),
           "(): functions with out=... arguments don't support automatic differentiation, but one of the arguments "
-          "requires grad. Use the form that returns its result, or call it under NoGradGuard"));
+          "requires grad. Use the form that returns its result, or call it under no_grad (NoGradGuard)"));
 }
 
 // Ops that have nothing to do may give their input back; it has its history already.
@@ -367,8 +367,8 @@ void check_is_zero(TapeNode& node, ArrayRef<Tensor> zero_grads, const SmallVecto
                ": forward mode needs the derivative of backward by the gradients that it gets, and the tape has not "
                "recorded how gradient ",
                i,
-               " comes about; write backward with ops (no detach(), NoGradGuard or data pointers), or use reverse mode "
-               "(backward, func::vjp, func::jacrev)");
+               " comes about; write backward with ops (no detach(), no_grad or data pointers), or use reverse mode "
+               "(backward, or vjp and jacrev of func)");
 }
 
 }  // namespace

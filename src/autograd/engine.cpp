@@ -416,7 +416,7 @@ void collect_roots(const variable_list& outputs, const variable_list& grads, con
     FACULA_CHECK(
         edge.function, Error, op, ": element ", i,
         " of tensors does not require grad and does not have a grad_fn. Set requires_grad on the tensors that it "
-        "is computed from, outside of NoGradGuard and InferenceMode");
+        "is computed from, outside of no_grad and inference mode");
     Tensor grad = grads.empty() ? Tensor() : grads[i];
     if (!grad.defined()) {
       FACULA_CHECK(output.numel() == 1, ShapeError, op,
@@ -514,7 +514,7 @@ variable_list grad(const variable_list& outputs, const variable_list& inputs, co
     FACULA_CHECK(found[i].defined(), Error,
                  "grad: One of the differentiated Tensors appears to not have been used in the "
                  "graph (input ",
-                 i, ", shape ", to_text(inputs[i].sizes()), "). Set allow_unused=true if this is the desired behavior");
+                 i, ", shape ", to_text(inputs[i].sizes()), "). Set allow_unused=True if this is the desired behavior");
   return found;
 }
 

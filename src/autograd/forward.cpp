@@ -14,7 +14,7 @@ Tensor DualLevel::make_dual(const Tensor& primal, const Tensor& tangent) const {
                "make_dual: primal and tangent must be defined tensors");
   FACULA_CHECK(isDifferentiableType(primal.scalar_type()), DTypeError,
                "make_dual: only tensors of floating point and complex dtype have tangents, this one is ",
-               toString(primal.scalar_type()), "; convert it with .to(kFloat) first");
+               toString(primal.scalar_type()), "; convert it to float32 first");
   FACULA_CHECK(primal.sizes() == tangent.sizes(), ShapeError, "make_dual: the tangent is ", to_text(tangent.sizes()),
                " for a primal of ", to_text(primal.sizes()), "; they must be the same");
   FACULA_CHECK(primal.scalar_type() == tangent.scalar_type(), DTypeError, "make_dual: the tangent is ",

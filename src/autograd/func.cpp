@@ -19,10 +19,9 @@ Tensor fresh_input(const Tensor& x, const char* op) {
   FACULA_CHECK(x.defined(), ValueError, op, ": an argument is undefined");
   FACULA_CHECK(isDifferentiableType(x.scalar_type()), DTypeError, op,
                ": only tensors of floating point and complex dtype have gradients, the argument is ",
-               toString(x.scalar_type()), "; convert it with .to(kFloat) first");
-  FACULA_CHECK(
-      GradMode::is_enabled(), Error, op,
-      ": gradients cannot be computed in inference mode; leave it, or use NoGradGuard instead of InferenceMode");
+               toString(x.scalar_type()), "; convert it to float32 first");
+  FACULA_CHECK(GradMode::is_enabled(), Error, op,
+               ": gradients cannot be computed in inference mode; leave it, or use no_grad (NoGradGuard) instead");
   Tensor inner = x.alias();
   if (!autograd::requires_grad(inner)) {
     if (inner.impl()->base) inner.impl()->base.reset();
@@ -121,7 +120,7 @@ InDims mapped_dims(const variable_list& args, const VmapOptions& options) {
     dims.push_back(std::nullopt);
     if (!in) continue;
     FACULA_CHECK(args[i].defined() && args[i].dim() > 0, ShapeError, "vmap: argument ", i,
-                 " has no dimension to run over; give std::nullopt as its in_dim");
+                 " has no dimension to run over; give none as its in_dim");
     dims[i] = wrap_dim(*in, args[i].dim(), "vmap");
     const int64_t mine = args[i].size(*dims[i]);
     FACULA_CHECK(!size || *size == mine, ShapeError,

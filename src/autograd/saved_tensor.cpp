@@ -47,7 +47,7 @@ void check_can_save(const Tensor& t) {
   FACULA_CHECK(
       !(t.impl()->tracking & detail::kTracksInference), Error,
       "Inference tensors cannot be saved for backward. Make a clone outside of inference mode, or compute under "
-      "NoGradGuard instead of InferenceMode");
+      "no_grad (NoGradGuard) instead of inference mode");
 }
 
 }  // namespace
@@ -164,7 +164,7 @@ Tensor SavedTensor::unpack(TapeNode& node) const {
     throw Error(str(node.name(),
                     ": Trying to backward through the graph a second time (or to read saved tensors after they were "
                     "freed). Saved values of the graph are freed when backward has run; call it with "
-                    "retain_graph=true if it must run again"));
+                    "retain_graph=True if it must run again"));
   if (packed) {
     const Tensor back = unpack_packed(*packed, node);
     return edge.function ? with_history(detached_alias(back), edge) : back;
@@ -196,7 +196,7 @@ void SavedTensor::refuse_modified(TapeNode& node, const Tensor& data, uint32_t n
           toString(data.scalar_type()), " ", to_text(data.sizes()), "]", made_by, " is at version ", now,
           "; expected version ", version_,
           " instead. Write the result of the in-place operation to a new tensor, or clone the tensor before it is "
-          "used. DetectAnomalyGuard shows where ",
+          "used. Anomaly mode shows where ",
           node.name(), " was recorded"));
 }
 

@@ -154,7 +154,7 @@ void AccumulateGrad::run(ArrayRef<Tensor> grads, Tensor*) {
             (leaf_ && (leaf_->tracking & facula::detail::kTracksBatch)),
         NotSupportedError,
         "backward: inside vmap every entry of the batch has a gradient of its own, which .grad of a tensor from "
-        "outside cannot hold; use func::grad or autograd::grad there");
+        "outside cannot hold; use grad of func or of autograd there");
     if (held.defined()) {
       if (GradMode::is_enabled()) before = std::exchange(held, held + grad);
       else held.add_(grad);

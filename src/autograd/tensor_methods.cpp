@@ -27,7 +27,7 @@ const Tensor& Tensor::set_requires_grad(bool requires_grad) const {
   if (requires_grad) {
     FACULA_CHECK(isDifferentiableType(scalar_type()), DTypeError,
                  "requires_grad_: only Tensors of floating point and complex dtype can require gradients, this one is ",
-                 facula::toString(scalar_type()), "; convert it with .to(kFloat) first");
+                 facula::toString(scalar_type()), "; convert it to float32 first");
     FACULA_CHECK(
         !(impl_->tracking & detail::kTracksInference) || InferenceMode::is_enabled(), Error,
         "requires_grad_: Setting requires_grad=True on inference tensor outside InferenceMode is not allowed; make "
@@ -216,7 +216,7 @@ void Tensor::set_data(const Tensor& source) const {
   FACULA_CHECK(
       !autograd::requires_grad(*this) || isDifferentiableType(from->dtype), DTypeError,
       "set_data: data set to a tensor that requires gradients must be floating point or complex dtype, this is ",
-      facula::toString(from->dtype), "; convert it with .to(kFloat), or requires_grad_(false) first");
+      facula::toString(from->dtype), "; convert it to float32, or requires_grad_(false) first");
   FACULA_CHECK(is_leaf() || (from->dtype == impl_->dtype && from->device == impl_->device), DTypeError,
                "set_data: the new data is ", facula::toString(from->dtype), " on ", from->device.str(),
                ", the tensor is ", facula::toString(impl_->dtype), " on ", impl_->device.str(),

@@ -32,7 +32,7 @@ class CopySlices final : public TapeNode {
     const intrusive_ptr<TapeNode> fn = held_fn();
     FACULA_CHECK(fn, Error,
                  "CopySlices: Trying to backward through the graph a second time. Saved values of the graph are freed "
-                 "when backward has run; call it with retain_graph=true if it must run again");
+                 "when backward has run; call it with retain_graph=True if it must run again");
     SmallVector<bool, 4> wanted;
     for (size_t i = 0; i < fn->edges.size(); ++i) wanted.push_back(i < edges.size() && needs(i));
     SmallVector<Tensor, 4> inner(fn->edges.size());

@@ -3,6 +3,7 @@
 
 #include "core/device_memory.h"
 #include "core/host_allocator.h"
+#include "core/lent_memory.h"
 #include "core/storage_impl.h"
 
 #include <cstdlib>
@@ -85,6 +86,11 @@ void StorageImpl::resize(size_t nbytes) {
   FACULA_CHECK(resizable(), ValueError,
                "resize_: this tensor's memory belongs to somebody else (from_blob or DLPack) and cannot grow from ",
                nbytes_, " to ", nbytes, " bytes; clone the tensor first");
+  FACULA_CHECK(
+      nbytes_ == 0 || !is_lent(*this), ValueError,
+      "resize_: this tensor's memory is lent to somebody (an array of NumPy, a buffer or DLPack), who expects it "
+      "to stay where it is, and so cannot become ",
+      nbytes, " instead of ", nbytes_, " bytes; let go of what was lent first, or clone the tensor");
   if (kind_ == Kind::None) {
     nbytes_ = nbytes;
     return;

@@ -1,12 +1,14 @@
 // Warnings and the handler that prints them.
-#include <facula/core/warning.h>
+#include "core/default_warning.h"
 
+#include <atomic>
 #include <cstdio>
 
 namespace facula {
 namespace {
 
 thread_local WarningHandler* handler_of_thread = nullptr;
+std::atomic<WarningHandler*> default_handler{nullptr};
 
 }  // namespace
 
@@ -23,7 +25,13 @@ void WarningUtils::set_warning_handler(WarningHandler* handler) noexcept { handl
 WarningHandler* WarningUtils::get_warning_handler() noexcept {
   // Never destroyed: destructors of static objects may still warn.
   static WarningHandler* printing = new WarningHandler;
-  return handler_of_thread ? handler_of_thread : printing;
+  if (handler_of_thread) return handler_of_thread;
+  WarningHandler* chosen = default_handler.load(std::memory_order_acquire);
+  return chosen ? chosen : printing;
+}
+
+void set_default_warning_handler(WarningHandler* handler) noexcept {
+  default_handler.store(handler, std::memory_order_release);
 }
 
 }  // namespace facula

@@ -113,7 +113,7 @@ std::string too_large(FunctionHandle function, Dim3 grid, Dim3 block, uint32_t s
   if (status.fault == Fault::LaunchTooLarge || status.fault == Fault::InvalidValue)
     fail_on(work.device, status, work.op,
             str("Kernel ", kernel.name(), ", grid ", words(grid), ", block ", words(block), ", ", shared_bytes,
-                " bytes of shared memory"));
+                " bytes of shared memory. Use a smaller grid or block, or less shared memory"));
   fail_on(work.device, status, work.op);
 }
 
@@ -156,7 +156,7 @@ void check_can_stage(const StreamRef& stream, const char* op) {
 // it are done.
 class Stage {
  public:
-  Stage(size_t bytes, const char* op) : data_(static_cast<char*>(allocate_pinned(bytes, op))) {}
+  Stage(size_t bytes, int device, const char* op) : data_(static_cast<char*>(allocate_pinned(bytes, op, device))) {}
   ~Stage() { free_pinned(data_); }
   Stage(const Stage&) = delete;
   Stage& operator=(const Stage&) = delete;
@@ -192,13 +192,13 @@ void stage_to_device(char* to, const char* from, size_t bytes, const StreamRef& 
   check_can_stage(stream, op);
   if (bytes <= kStageBytes) {  // nobody waits: the buffer is given back when the
                                // copy is done
-    Stage stage(bytes, op);
+    Stage stage(bytes, stream.device, op);
     copy_on_host(stage.data(), from, bytes);
     check(table_on(stream, op).copy(to, stage.data(), bytes, CopyKind::HostToDevice, stream.handle), op);
     record_pinned_use(stage.data(), stream);
     return;
   }
-  Stage stages[2] = {{kStageBytes, op}, {kStageBytes, op}};
+  Stage stages[2] = {{kStageBytes, stream.device, op}, {kStageBytes, stream.device, op}};
   Mark marks[2] = {{stream.device, op}, {stream.device, op}};
   int turn = 0;
   for (size_t done = 0; done < bytes; done += kStageBytes, turn ^= 1) {
@@ -214,14 +214,14 @@ void stage_to_device(char* to, const char* from, size_t bytes, const StreamRef& 
 void stage_to_host(char* to, const char* from, size_t bytes, const StreamRef& stream, const char* op) {
   begin_implicit_wait(stream.device, op);
   if (bytes <= kStageBytes) {
-    Stage stage(bytes, op);
+    Stage stage(bytes, stream.device, op);
     check(table_on(stream, op).copy(stage.data(), from, bytes, CopyKind::DeviceToHost, stream.handle), op);
     check(table_on(stream, op).synchronize_stream(stream.handle), op);
     copy_on_host(to, stage.data(), bytes);
     end_wait(stream.device, op);
     return;
   }
-  Stage stages[2] = {{kStageBytes, op}, {kStageBytes, op}};
+  Stage stages[2] = {{kStageBytes, stream.device, op}, {kStageBytes, stream.device, op}};
   Mark marks[2] = {{stream.device, op}, {stream.device, op}};
   const auto queue = [&](size_t at, int turn) {
     if (at >= bytes) return;
@@ -292,7 +292,7 @@ void read_small(void* to, const void* from, size_t bytes, const Work& work) {
   const StreamRef& stream = begin(work);
   begin_implicit_wait(work.device, work.op);
   ThreadState& state = thread_state();
-  if (!state.pinned_slot) state.pinned_slot = allocate_pinned(kPinnedSlotBytes, work.op);
+  if (!state.pinned_slot) state.pinned_slot = allocate_pinned(kPinnedSlotBytes, work.op, stream.device);
   check(table_on(stream, work.op).copy(state.pinned_slot, from, bytes, CopyKind::DeviceToHost, stream.handle), work.op);
   check(table().synchronize_stream(stream.handle), work.op);
   std::memcpy(to, state.pinned_slot, bytes);
@@ -329,7 +329,7 @@ void copy_through_host(char* to, const char* from, size_t bytes, const StreamRef
                " and cuda:", target.device,
                " copy to each other only through the cpu, which cannot be "
                "captured into a graph");
-  Stage stage(std::min(bytes, kStageBytes), op);
+  Stage stage(std::min(bytes, kStageBytes), source.device, op);
   for (size_t done = 0; done < bytes; done += kStageBytes) {
     const size_t piece = std::min(kStageBytes, bytes - done);
     enter(source.device, op);

@@ -87,7 +87,7 @@ void dump(const std::string& name, const std::string& source, std::span<const st
   if (!folder) return;
   const std::string path = str(*folder, "/", file_name(name, source, options));
   if (::access(path.c_str(), F_OK) == 0) return;  // the name tells the contents
-  static std::atomic<int> writers{0};  // threads that ask for one kernel at the same time write it each
+  static std::atomic<int> writers{0};             // threads that ask for one kernel at the same time write it each
   const std::string temporary = str(path, ".", static_cast<long>(::getpid()), ".", writers.fetch_add(1));
   const std::string text = annotated(name, source, options);
   const int file = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);

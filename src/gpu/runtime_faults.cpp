@@ -57,8 +57,8 @@ const char* advice(Fault fault) {
     case Fault::NoKernelForChip:
       return "The kernel was compiled for another chip, or by a compiler that is "
              "newer than the driver. Update the driver, "
-             "or use the run-time compiler of the driver's version; `facula "
-             "doctor` shows both";
+             "or use the run-time compiler of the driver's version; "
+             "cuda::describe_search() (`python -m facula --gpu`) shows both";
     case Fault::Capture:
       return "This is not allowed while a graph is captured, or an earlier call "
              "broke the capture. Do it before the capture "

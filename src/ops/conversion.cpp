@@ -181,7 +181,7 @@ Tensor& Tensor::set_(const Tensor& source) const {
         "copy_");
     FACULA_CHECK(!requires_grad() || (is_leaf() && !detail::thread_modes.grad), Error,
                  "set_: this tensor requires grad and the tape does not record set_; write with copy_, call it on "
-                 "detach(), or (for a leaf) under NoGradGuard");
+                 "detach(), or (for a leaf) under no_grad (NoGradGuard)");
     impl_->base.reset();
     impl_->tracking &= ~detail::kTracksView;
     impl_->storage = s.storage;

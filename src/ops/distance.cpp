@@ -128,7 +128,7 @@ Tensor cdist(const Tensor& x1, const Tensor& x2, double p, std::optional<int64_t
   const TensorImpl *a = x1.impl(), *b = x2.impl();
   FACULA_CHECK(isFloatingType(a->dtype) && isFloatingType(b->dtype), DTypeError, op,
                ": cdist only supports floating-point dtypes, X1 got: ", toString(a->dtype),
-               ", X2 got: ", toString(b->dtype), ". Convert them with .to(kFloat)");
+               ", X2 got: ", toString(b->dtype), ". Convert them to float32");
   FACULA_CHECK(a->dim() >= 2 && b->dim() >= 2, ShapeError, op,
                ": cdist only supports at least 2D tensors, X1 got: ", a->dim(), "D, X2 got: ", b->dim(), "D");
   FACULA_CHECK(a->sizes.back() == b->sizes.back(), ShapeError, op,

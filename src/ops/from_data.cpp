@@ -1,5 +1,6 @@
 // Tensors from a user's own values and memory: tensor({...}), from_blob, and the exchange of memory by DLPack.
 #include "ops/shape_checks.h"
+#include "core/lent_memory.h"
 #include "gpu/runtime.h"
 #include "ops/transfer.h"
 
@@ -201,6 +202,7 @@ ScalarType scalar_type_of_dlpack(const DLDataType& t, const char* op) {
 template <class Managed>
 struct Exported {
   Tensor tensor;
+  LentMemory memory;
   DimVector sizes, strides;
   Managed managed;
 };
@@ -221,6 +223,7 @@ Managed* export_tensor(const Tensor& tensor, const char* op) {
   FACULA_CHECK(!i.device.is_meta(), DeviceError, op, ": a tensor on meta has no memory to share");
   auto exported = std::make_unique<Exported<Managed>>();
   exported->tensor = tensor;
+  exported->memory = LentMemory(tensor.storage());
   exported->sizes = i.sizes;
   exported->strides = i.strides;
   // The stride of a dim of size 1 says nothing; some readers want it to be 1 all the same.

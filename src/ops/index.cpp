@@ -86,7 +86,7 @@ class Places {
       } else if (given) {
         FACULA_CHECK(i->dtype == ScalarType::Long || i->dtype == ScalarType::Int, IndexError, op_,
                      ": tensors used as indices must be long, int, byte or bool tensors, but index ", k, " is ",
-                     toString(i->dtype), "; convert it with .to(kLong)");
+                     toString(i->dtype), "; convert it to int64");
         entries_.push_back({as_dtype(*indices[k], ScalarType::Long), d++, used});
       } else {
         ++d;

@@ -16,7 +16,7 @@ inline Tensor checked_index(const Tensor& index, IndexTypes types, const char* o
     return index;
   FACULA_CHECK(types == IndexTypes::LongOrInt && i.dtype == ScalarType::Int, DTypeError, op, ": Expected dtype ",
                types == IndexTypes::LongOrInt ? "int32/int64" : "int64", " for index, but got ", toString(i.dtype),
-               "; convert it with .to(kLong)");
+               "; convert it to int64");
   return as_dtype(index, ScalarType::Long);
 }
 

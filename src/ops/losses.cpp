@@ -184,7 +184,7 @@ void check_nll(const Tensor& self, const Tensor& target, const std::optional<Ten
                ": \"nll_loss\" not implemented for '", toString(x->dtype),
                "'. Convert the input to float or double first");
   FACULA_CHECK(y->dtype == kLong || y->dtype == kByte, DTypeError, op,
-               ": expected target of scalar type Long but found ", toString(y->dtype), ". Convert it with .to(kLong)");
+               ": expected target of scalar type Long but found ", toString(y->dtype), ". Convert it to int64");
   FACULA_CHECK(x->dim() > 0, ShapeError, op, ": expected an input with a dim of classes, got a zero-dim tensor");
   DimVector wanted;
   for (size_t d = 0; d < x->sizes.size(); ++d)

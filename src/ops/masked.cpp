@@ -9,7 +9,7 @@ namespace {
 void check_mask(const Tensor& mask, const char* op) {
   FACULA_CHECK(impl_of(mask, op).dtype == ScalarType::Bool, DTypeError, op, ": ", op,
                " only supports boolean masks, but got mask with dtype ", toString(mask.impl()->dtype),
-               "; convert it with .to(kBool)");
+               "; convert it to bool");
 }
 
 // A number as self's dtype would hold it, so that promotion leaves that dtype alone.

@@ -22,7 +22,7 @@ Tensor& Tensor::operator=(const Tensor& other) && {
   copy_(other);
   return *this;
 }
-Tensor& Tensor::operator=(Tensor&& other) && {
+Tensor& Tensor::operator=(Tensor&& other) && {  // NOLINT: it writes through, which may fail
   copy_(other);
   return *this;
 }

@@ -27,8 +27,10 @@ struct Padding {
       after[d] = pad[2 * k + 1];
       bool overflow = __builtin_add_overflow(sizes[d], before[d], &sizes[d]);
       overflow |= __builtin_add_overflow(sizes[d], after[d], &sizes[d]);
-      FACULA_CHECK(!overflow && sizes[d] >= 0, ShapeError, op, ": The input size ", i.sizes[d],
-                   ", plus negative padding ", before[d], " and ", after[d],
+      FACULA_CHECK(!overflow, ShapeError, op, ": the input size ", i.sizes[d], " with padding ", before[d], " and ",
+                   after[d], " at dimension ", d, " overflows 64 bits. Check the arithmetic that produced the padding");
+      FACULA_CHECK(sizes[d] >= 0, ShapeError, op, ": The input size ", i.sizes[d], ", plus negative padding ",
+                   before[d], " and ", after[d],
                    " resulted in a negative output size, which is invalid. Check dimension ", d, " of your input.");
     }
   }

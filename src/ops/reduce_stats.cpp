@@ -18,7 +18,7 @@ Tensor mean_over(const Tensor& self, OptionalIntArrayRef dim, bool keepdim, cons
   FACULA_CHECK(isFloatingType(result) || isComplexType(result), DTypeError, op, "(): could not infer output dtype. ",
                dtype ? "Optional" : "Input",
                " dtype must be either a floating point or complex dtype. Got: ", toString(result),
-               ". Pass dtype, or convert the input with .to(kFloat)");
+               ". Pass dtype, or convert the input to float32");
   const uint64_t mask = reduced_dims(self, dim, op);
   const ScalarType from = self.impl()->dtype;
   const bool narrows = isFloatingType(from) && isFloatingType(result) && elementSize(from) > elementSize(result);
@@ -31,7 +31,7 @@ void check_spread(const Tensor& self, const char* op) {
   check_defined(self, op);
   FACULA_CHECK(self.is_floating_point() || self.is_complex(), DTypeError, op, ": ", op,
                " only support floating point and complex dtypes, got ", toString(self.scalar_type()),
-               ". Convert the input with .to(kFloat) first");
+               ". Convert the input to float32 first");
 }
 
 double correction_of(const std::optional<Scalar>& correction) { return correction ? correction->toDouble() : 1.0; }
@@ -85,7 +85,7 @@ Tensor norm_over(const Tensor& self, const std::optional<Scalar>& p, OptionalInt
   const ScalarType from = self.impl()->dtype;
   FACULA_CHECK(isFloatingType(from) || isComplexType(from), DTypeError,
                "norm(): the desired output dtype should be either floating point or complex. Got ", toString(from),
-               " instead. Convert the input with .to(kFloat) first");
+               " instead. Convert the input to float32 first");
   ScalarType compute = from;
   if (dtype) {
     FACULA_CHECK(isFloatingType(*dtype) || isComplexType(*dtype), DTypeError,
@@ -128,7 +128,7 @@ Tensor mean(const Tensor& self, OptionalIntArrayRef dim, bool keepdim, std::opti
 Tensor nanmean(const Tensor& self, OptionalIntArrayRef dim, bool keepdim, std::optional<ScalarType> dtype) {
   check_defined(self, "nanmean");
   FACULA_CHECK(self.is_floating_point(), DTypeError, "nanmean(): expected input to have floating point dtype but got ",
-               toString(self.scalar_type()), ". Convert it with .to(kFloat) first");
+               toString(self.scalar_type()), ". Convert it to float32 first");
   const uint64_t mask = reduced_dims(self, dim, "nanmean");
   const ScalarType from = self.impl()->dtype;
   const Tensor total = nansum(self, dim, keepdim, dtype, Out::fresh());

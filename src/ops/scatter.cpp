@@ -167,7 +167,7 @@ void scatter_reduce_(Tensor& self, int64_t dim, const Tensor& index, const Tenso
   FACULA_CHECK((combine != Combine::Max && combine != Combine::Min) || !isComplexType(dtype), DTypeError, kOp, ": ",
                reduce, " is not defined for ", toString(dtype), ", which has no order");
   FACULA_CHECK(!mean || dtype != ScalarType::Bool, DTypeError, kOp,
-               ": mean is not defined for bool; convert self with .to(kFloat)");
+               ": mean is not defined for bool; convert self to float32");
   const DimVector zeros(std::max<size_t>(1, self.sizes().size()), 0);
   if (!include_self) {
     Element neutral(identity(combine, dtype), dtype, kOp);

@@ -401,7 +401,7 @@ Tensor as_strided(const Tensor& self, IntArrayRef size, IntArrayRef stride, std:
   int64_t offset = storage_offset.value_or(i.storage_offset);
   FACULA_CHECK(size.size() == stride.size(), ShapeError, "as_strided: mismatch in length of strides and shape: sizes ",
                to_text(size), ", strides ", to_text(stride));
-  checked_numel(size, 1, "as_strided");
+  checked_numel(size, elementSize(i.dtype), "as_strided");
   for (int64_t s : stride)
     FACULA_CHECK(s >= 0, ValueError,
                  "as_strided: Negative strides are not supported at the moment, got strides: ", to_text(stride));

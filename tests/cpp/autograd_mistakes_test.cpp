@@ -37,13 +37,13 @@ struct Mistake {
 
 const std::vector<Mistake>& mistakes() {
   static const std::vector<Mistake> all = {
-      {"a freed graph", "Error", "Trying to backward through the graph a second time", "retain_graph=true",
+      {"a freed graph", "Error", "Trying to backward through the graph a second time", "retain_graph=True",
        [](const Tensor& x) {
          const Tensor loss = (x * x).sum();
          loss.backward();
          loss.backward();
        }},
-      {"a freed graph under another", "Error", "second time", "retain_graph=true",
+      {"a freed graph under another", "Error", "second time", "retain_graph=True",
        [](const Tensor& x) {
          const Tensor y = x.exp();
          y.sum().backward();
@@ -69,7 +69,7 @@ const std::vector<Mistake>& mistakes() {
          loss.backward();
        }},
       {"an integer leaf", "DTypeError", "only Tensors of floating point and complex dtype can require gradients",
-       ".to(", [](const Tensor&) { ones({3}, kLong).requires_grad_(); }},
+       "convert it to float32", [](const Tensor&) { ones({3}, kLong).requires_grad_(); }},
       {"a tensor without history", "Error", "does not require grad and does not have a grad_fn", "requires_grad",
        [](const Tensor&) { ones({}).backward(); }},
       {"an undefined root", "ValueError", "undefined", "assign a tensor", [](const Tensor&) { Tensor().backward(); }},

@@ -295,7 +295,7 @@ TEST(AutogradBackward, TheGraphIsFreedUnlessRetained) {
   const Tensor e = x.detach().exp();
   expect_close(x.grad(), 2 * (e * x.detach() + e));
   expect_error<Error>([&] { y.backward(); }, "Trying to backward through the graph a second time");
-  expect_error<Error>([&] { y.backward(); }, "retain_graph=true");
+  expect_error<Error>([&] { y.backward(); }, "retain_graph=True");
   // The engine and the leaf go on.
   (x * 2).sum().backward();
   expect_close(x.grad(), 2 * (e * x.detach() + e) + 2);

@@ -63,6 +63,35 @@ TEST(DLPack, TheExportKeepsTheMemory) {
   expect_error<ValueError>([] { toDLPack(Tensor()); }, "undefined");
 }
 
+TEST(DLPack, LentMemoryStaysWhereItIs) {
+  Tensor x = arange(6);
+  DLManagedTensor* managed = toDLPack(x.view({2, 3}));
+  const auto* data = static_cast<int64_t*>(managed->dl_tensor.data);
+  // Neither resize_ nor an `out` that is too small moves it, and both leave the tensor as it was.
+  expect_error<ValueError>([&] { x.resize_({100000}); }, "is lent to somebody");
+  expect_error<ValueError>([&] { add_out(x, ones({100000}, kLong), ones({100000}, kLong)); }, "clone the tensor");
+  EXPECT_THAT(x.sizes().vec(), ElementsAre(6));
+  EXPECT_EQ(x.resize_({4}).data_ptr(), data);  // fits
+  EXPECT_THAT(x.resize_({2, 3}).sizes().vec(), ElementsAre(2, 3));
+  // A tensor that takes other memory leaves this to its reader.
+  x.set_(zeros({5}, kLong));
+  EXPECT_EQ(data[5], 5);
+  managed->deleter(managed);
+
+  Tensor y = arange(6);
+  managed = toDLPack(y);
+  DLManagedTensor* other = toDLPack(y);
+  managed->deleter(managed);
+  expect_error<ValueError>([&] { y.resize_({100000}); }, "is lent to somebody");
+  other->deleter(other);
+  EXPECT_EQ(y.resize_({100000})[5].item<int64_t>(), 5);
+
+  Tensor nothing = empty({0});
+  managed = toDLPack(nothing);
+  EXPECT_EQ(nothing.resize_({3}).numel(), 3);
+  managed->deleter(managed);
+}
+
 TEST(DLPack, ImportDeletesOnce) {
   Foreign f;
   {

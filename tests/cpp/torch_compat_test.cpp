@@ -1,6 +1,5 @@
 // Programs in the words of libtorch: its headers, its namespaces, its macros. Nothing here names Facula.
 #include <ATen/ATen.h>
-#include <ATen/Dispatch.h>
 #include <ATen/TensorIndexing.h>
 #include <ATen/core/Tensor.h>
 #include <c10/core/ScalarType.h>
@@ -348,7 +347,18 @@ TEST(TorchCompat, Ranges) {
   static_assert(std::is_same_v<decltype(*c10::irange(1, int64_t{3}).begin()), int64_t>);
 }
 
-// ---- dispatch on dtypes
+// ---- complex(a, b): a class template of numbers and a function of tensors have that name
+
+TEST(TorchCompat, ComplexOfTensorsPrintsAsATensor) {
+  std::ostringstream direct, plain;
+  direct << torch::complex(torch::ones({2}), torch::zeros({2}));
+  const torch::Tensor made = torch::complex(torch::ones({2}), torch::zeros({2}));
+  plain << made;
+  EXPECT_EQ(direct.str(), plain.str());
+  EXPECT_THAT(direct.str(), HasSubstr("CPUComplexFloatType{2}"));
+}
+
+// ---- dispatch on dtypes: <torch/torch.h> and <ATen/ATen.h> bring it along
 
 double sum_by_hand(const at::Tensor& t) {
   return AT_DISPATCH_ALL_TYPES_AND2(at::ScalarType::Half, at::ScalarType::Bool, t.scalar_type(), "sum_by_hand", [&] {

@@ -150,6 +150,15 @@ const std::vector<Case>& cases() {
          static float memory[4] = {1, 2, 3, 4};
          from_blob(memory, {4}).resize_({8});
        }},
+      {"out that would move memory which is lent",
+       [](Scene& s) {
+         const Tensor reader = fromDLPack(toDLPack(s.line));
+         add_out(s.line, ones({40}), ones({40}));
+       }},
+      {"padding that overflows",
+       [](Scene& s) {
+         pad(s.line, {int64_t{1} << 62, int64_t{1} << 62});
+       }},
       {"mixing devices", [](Scene& s) { s.a + s.meta; }},
       {"device that is not there", [](Scene&) { empty({2}, kCUDA); }},
       {"device name", [](Scene&) { Device("gpu:0"); }},

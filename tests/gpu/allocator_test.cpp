@@ -1,13 +1,16 @@
 // The caching allocator on a device: the software GPU, or a real one. What needs a driver that can be held still is tested in
 // allocator_unit.cpp.
 #include "gpu/memory/allocator.h"
+#include "child.h"
 #include "error_text.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <condition_variable>
+#include <cstdio>
 #include <mutex>
+#include <string>
 
 namespace facula::gpu {
 namespace {
@@ -232,6 +235,29 @@ TEST_P(GpuAllocator, PinnedMemoryWaitsForItsCopies) {
   EXPECT_GE(reserved, 2 * 16384);
   empty_pinned_cache();
   EXPECT_LE(pinned_stats().reserved_bytes.current, reserved - 2 * 16384);
+}
+
+// What the environment says is read once, so it is tried in processes of their own.
+TEST(GpuAllocatorChild, DISABLED_TellsWhetherMemoryIsKept) {
+  for (int i = 0; i < 3; ++i) free(allocate(0, 5 * kMegabyte, "test").block);
+  std::printf("caching %d, %d calls, %d bytes reserved\n", caching() ? 1 : 0,
+              static_cast<int>(stats(0).num_device_alloc),
+              static_cast<int>(stats(0).reserved_bytes[kAllPools].current));
+}
+
+TEST(GpuAllocatorSettings, CachingIsTurnedOffByEitherName) {
+  const auto child = [](const std::string& environment) {
+    return facula::testing::run_in_child(
+               "GpuAllocatorChild.DISABLED_TellsWhetherMemoryIsKept",
+               "-u FACULA_NO_CUDA_MEMORY_CACHING -u PYTORCH_NO_CUDA_MEMORY_CACHING " + environment)
+        .output;
+  };
+  EXPECT_THAT(child("A=1"), HasSubstr("caching 1, 1 calls"));
+  EXPECT_THAT(child("FACULA_NO_CUDA_MEMORY_CACHING=1"), HasSubstr("caching 0, 3 calls, 0 bytes reserved"));
+  EXPECT_THAT(child("PYTORCH_NO_CUDA_MEMORY_CACHING=1"), HasSubstr("caching 0, 3 calls, 0 bytes reserved"));
+  // Ours goes before the other.
+  EXPECT_THAT(child("FACULA_NO_CUDA_MEMORY_CACHING=0 PYTORCH_NO_CUDA_MEMORY_CACHING=1"),
+              HasSubstr("caching 1, 1 calls"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Segments, GpuAllocator,

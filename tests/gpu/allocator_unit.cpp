@@ -5,7 +5,10 @@
 #include "fake_heap.h"
 
 #include <cstring>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 namespace facula::gpu {
 namespace {
@@ -220,6 +223,29 @@ TEST_F(AllocatorTest, OutOfMemoryFreesCachesTriesAgainAndThenTellsEverything) {
   EXPECT_THROW(allocate(0, size_t{1} << 50, "huge"), OutOfMemoryError);
   EXPECT_THROW(allocate(0, SIZE_MAX, "huge"), OutOfMemoryError);
   for (const Allocation& one : {keep, small, fits, after}) free(one.block);
+}
+
+TEST_F(AllocatorTest, OutOfMemoryNamesTheFiveLargestHolders) {
+  // Seven ops, with 10 to 70 MiB each in blocks of 10, not in the order of their sizes.
+  const std::pair<const char*, int> kinds[] = {{"relu", 3}, {"matmul", 7}, {"bias", 1}, {"conv2d", 6},
+                                               {"mean", 2}, {"gelu", 5},   {"cat", 4}};
+  std::vector<Allocation> held;
+  for (const auto& [op, blocks] : kinds)
+    for (int i = 0; i < blocks; ++i) held.push_back(allocate(0, 10 * kMiB, op));
+  std::string text;
+  try {
+    allocate(0, 900 * kMiB, "softmax");
+  } catch (const OutOfMemoryError& error) {
+    text = error.what();
+  }
+  EXPECT_THAT(text, HasSubstr("\nLargest holders:"
+                              "\n  1. 70.00 MiB in 7 blocks of matmul"
+                              "\n  2. 60.00 MiB in 6 blocks of conv2d"
+                              "\n  3. 50.00 MiB in 5 blocks of gelu"
+                              "\n  4. 40.00 MiB in 4 blocks of cat"
+                              "\n  5. 30.00 MiB in 3 blocks of relu"
+                              "\nWhat helps: "));
+  for (const Allocation& one : held) free(one.block);
 }
 
 TEST_F(AllocatorTest, OutOfMemoryWaitsForOtherStreams) {
@@ -497,6 +523,7 @@ TEST_F(AllocatorTest, AfterALossFreeingIsHarmlessAndAllocatingSaysSo) {
     free(used.block);
     free(big.block);
     EXPECT_THROW(allocate(0, 200 * kMiB, "test"), DeviceError);
+    EXPECT_NO_THROW(empty_cache());  // other devices may have something to give back
     fake_driver().lost = false;
     fake_driver().finish(kStreamA);
     empty_cache();

@@ -32,6 +32,7 @@ namespace {
 using gpu::Digest;
 using gpu::DiskCache;
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
@@ -489,6 +490,27 @@ TEST(GpuKernelCache, IsSharedByProcesses) {
   for (const auto& entry : fs::directory_iterator(folder / "cache/kernels")) fs::resize_file(entry.path(), 200);
   EXPECT_THAT(run(2), HasSubstr("compiled 1 disk 0 rejected 1"));
   EXPECT_THAT(run(2), HasSubstr("compiled 0 disk 1 rejected 0"));
+}
+
+TEST(GpuKernelCache, IsFilledByProcessesAtOnce) {
+  const Folder folder;
+  std::vector<std::string> said(3);
+  std::vector<std::thread> threads;
+  const auto run = [&](std::string& output) {
+    output = run_in_child("GpuKernelCache.DISABLED_InAProcess",
+                          "FACULA_GPU_PROBE=never FACULA_CACHE_DIR=" + (folder / "cache") + " CACHE_TEST_NUMBER=7")
+                 .output;
+  };
+  for (std::string& output : said) threads.emplace_back([&run, &output] { run(output); });
+  for (std::thread& thread : threads) thread.join();
+  // Who comes first compiles; the others may have begun before it was done.
+  for (const std::string& output : said)
+    EXPECT_THAT(output, AnyOf(HasSubstr("compiled 1 disk 0 rejected 0"), HasSubstr("compiled 0 disk 1 rejected 0")));
+  EXPECT_THAT(said, ::testing::Contains(HasSubstr("compiled 1 ")));
+  only_entry(folder / "cache");  // and nothing that was left behind
+  std::string later;
+  run(later);
+  EXPECT_THAT(later, HasSubstr("compiled 0 disk 1 rejected 0"));
 }
 
 TEST(GpuKernelCache, WorksWithoutADisk) {

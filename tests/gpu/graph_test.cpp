@@ -163,6 +163,8 @@ TEST(GpuGraph, RefusesWhatCannotBeCaptured) {
   EXPECT_THAT(error_of<DeviceError>([&] { graph.capture_end(); }), HasSubstr("is not being captured"));
   EXPECT_THAT(error_of<DeviceError>([&] { graph.pool(); }), HasSubstr("no pool"));
   const Tensor out = like(in);
+  cuda::CUDAEvent event;
+  event.record();
   {
     cuda::GraphCapture capture(graph);
     int64_t value = 0;
@@ -172,6 +174,15 @@ TEST(GpuGraph, RefusesWhatCannotBeCaptured) {
                 AllOf(StartsWith("item: waits for the GPU"), HasSubstr("captured")));
     EXPECT_THAT(error_of<DeviceError>([&] { cuda::synchronize(); }), StartsWith("synchronize: "));
     EXPECT_THAT(error_of<DeviceError>([&] { cuda::getCurrentCUDAStream().synchronize(); }), HasSubstr("captured"));
+    EXPECT_THAT(error_of<DeviceError>([&] { cuda::getCurrentCUDAStream().query(); }),
+                AllOf(StartsWith("Stream.query: "), HasSubstr("captured")));
+    EXPECT_THAT(error_of<DeviceError>([&] { event.synchronize(); }),
+                AllOf(StartsWith("Event.synchronize: "), HasSubstr("captured")));
+    EXPECT_THAT(error_of<DeviceError>([&] { event.query(); }),
+                AllOf(StartsWith("Event.query: "), HasSubstr("captured")));
+    EXPECT_THAT(error_of<DeviceError>([&] { in.cpu(); }), AllOf(StartsWith("copy_: "), HasSubstr("captured")));
+    EXPECT_THAT(error_of<DeviceError>([&] { static_cast<void>(in.item<int64_t>()); }),
+                AllOf(StartsWith("item: "), HasSubstr("captured")));
     EXPECT_THAT(error_of<DeviceError>([&] {
                   gpu::copy_to_device(in.data_ptr(), &value, 8, true, {"copy_", 0});
                 }),

@@ -1,4 +1,5 @@
 // Kernels of the user's own: arguments of every type, limits, and what the compiler has to say.
+#include "child.h"
 #include "error_text.h"
 
 #include <facula/cuda.h>
@@ -6,7 +7,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <string>
 #include <vector>
 
 namespace facula::testing {
@@ -108,6 +115,68 @@ TEST(GpuKernelApi, ChecksWhatItIsGiven) {
   }
 }
 
+// Whatever would be read past its end or as another type is refused before the launch.
+TEST(GpuKernelApi, ComparesArgumentsWithTheText) {
+  cuda::Kernel k(R"(
+// extern "C" __global__ void k(int) is an older one
+/* k(float) */
+#define OLDER __global__ void \
+  k(double, double)
+extern "C" __global__ void __launch_bounds__(64)
+k (const float* __restrict__ in, double* out, void *any, float factor, unsigned long long n, bool flag, short) {
+  if (threadIdx.x < n && flag && any) out[threadIdx.x] = in[threadIdx.x] * factor;
+}
+)",
+                 "k");
+  const Tensor in = ones({4}, on_gpu(kFloat)), out = zeros({4}, on_gpu(kDouble));
+  const auto n = int64_t{4};
+  k.launch({1}, {64}, 0, in, out, in, 2.5f, n, true, int16_t{1});
+  EXPECT_TRUE(equal(out.cpu(), full({4}, 2.5, kDouble)));
+  const auto refused = [&](const auto&... args) { return error_of<Error>([&] { k.launch({1}, {64}, 0, args...); }); };
+  EXPECT_THAT(refused(),
+              HasSubstr("k: 0 arguments were given, and the kernel takes 7: (const float* __restrict__ in, "));
+  EXPECT_THAT(refused(in, out, in, 2.5f, n, true), HasSubstr("6 arguments were given"));
+  EXPECT_THAT(refused(in, out, in, 2.5f, n, true, int16_t{1}, 3), HasSubstr("8 arguments were given"));
+  EXPECT_THAT(refused(in, out, in, 2.5f, 4, true, int16_t{1}),
+              HasSubstr("argument 4 is an int of 32 bits, and the kernel declares unsigned long long n"));
+  EXPECT_THAT(refused(in, out, in, 2.5, n, true, int16_t{1}),
+              HasSubstr("argument 3 is a float of 64 bits, and the kernel declares float factor"));
+  EXPECT_THAT(refused(in, out, in, 2, n, true, int16_t{1}), HasSubstr("argument 3 is an int of 32 bits"));
+  EXPECT_THAT(refused(in, out, in, 2.5f, n, 1, int16_t{1}), HasSubstr("the kernel declares bool flag"));
+  EXPECT_THAT(refused(1.0f, out, in, 2.5f, n, true, int16_t{1}), HasSubstr("give a tensor"));
+  EXPECT_THAT(refused(out, out, in, 2.5f, n, true, int16_t{1}),
+              HasSubstr("argument 0 is a tensor of float64, and the kernel declares const float* __restrict__ in"));
+  EXPECT_THAT(refused(ones({4}, on_gpu(kInt)), out, in, 2.5f, n, true, int16_t{1}), HasSubstr("a tensor of int32"));
+  EXPECT_TRUE(equal(out.cpu(), full({4}, 2.5, kDouble)));
+}
+
+// What cannot be read without a compiler is taken as it is given.
+TEST(GpuKernelApi, TakesTextsThatOnlyACompilerReads) {
+  cuda::Kernel macros(R"(
+#define ARGS float* x, int n
+struct Pair { int a, b; };
+typedef int Number;
+extern "C" __global__ void k(ARGS, Number factor) { if (threadIdx.x < n) x[threadIdx.x] *= factor; }
+)",
+                      "k");
+  const Tensor x = ones({4}, on_gpu(kFloat));
+  macros.launch({1}, {32}, 0, x, 4, 3);
+  EXPECT_TRUE(equal(x.cpu(), full({4}, 3.0f)));
+  cuda::Kernel typedefs(R"(
+typedef float Number;
+extern "C" __global__ void k(Number* x, Number factor) { x[threadIdx.x] *= factor; }
+)",
+                        "k");
+  typedefs.launch({1}, {4}, 0, x, 2.0f);
+  EXPECT_TRUE(equal(x.cpu(), full({4}, 6.0f)));
+  EXPECT_THAT(error_of<ValueError>([&] { typedefs.launch({1}, {4}, 0, x); }), HasSubstr("the kernel takes 2"));
+  // A complex tensor is pairs of numbers, and any tensor is bytes.
+  cuda::Kernel parts(R"(extern "C" __global__ void k(float* x, const unsigned char* bytes) { x[0] = bytes[0]; })", "k");
+  const Tensor z = zeros({2}, on_gpu(kComplexFloat));
+  parts.launch({1}, {1}, 0, z, x);
+  EXPECT_TRUE(equal(z.cpu(), zeros({2}, kComplexFloat)));
+}
+
 TEST(GpuKernelApi, ShowsWhatTheCompilerSays) {
   cuda::Kernel wrong(R"(extern "C" __global__ void wrong(float* x) { x[0] = undeclared_name; }  // must not compile
 )",
@@ -124,6 +193,35 @@ TEST(GpuRanges, DoNothingWithoutAProfiler) {
   cuda::nvtx::range_push("inner");
   cuda::nvtx::mark("here");
   cuda::nvtx::range_pop();
+}
+
+TEST(GpuRangesChild, DISABLED_Work) {
+  EXPECT_TRUE(cuda::nvtx::is_available());
+  cuda::nvtx::Range range("outer");
+  EXPECT_EQ(cuda::nvtx::range_push("inner"), 1);
+  cuda::nvtx::mark("here");
+  EXPECT_EQ(cuda::nvtx::range_pop(), 1);
+}
+
+// A profiler gets the ranges: on NVIDIA the one that NVTX_INJECTION64_PATH names, on AMD the library of rocTX.
+TEST(GpuRanges, ReachAProfiler) {
+  const std::string driver = cuda::driver_path();
+  const size_t folder = driver.find("/simgpu/");
+  if (folder == std::string::npos) GTEST_SKIP() << "needs the software GPU, which has profilers";
+  const std::string root = driver.substr(0, folder) + "/simgpu/";
+  char file[] = "/tmp/facula-ranges-XXXXXX";
+  const int made = mkstemp(file);
+  ASSERT_GE(made, 0);
+  close(made);
+  const ChildResult child =
+      run_in_child("GpuRangesChild.DISABLED_Work",
+                   str("SIMGPU_RANGES=", file,
+                       cuda::is_hip() ? str(" FACULA_GPU_LIBRARY_PATH=", root, "hip_ranges:", root, "hip")
+                                      : str(" NVTX_INJECTION64_PATH=", root, "cuda_ranges/libnvtx_profiler.so")));
+  EXPECT_EQ(child.status, 0) << child.output;
+  std::ifstream told(file);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(told), {}), "push outer\npush inner\nmark here\npop\npop\n");
+  std::remove(file);
 }
 
 TEST(GpuMonitor, TellsOrSaysWhyNot) {

@@ -17,6 +17,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
+#include <map>
+#include <string>
 #include <vector>
 
 namespace facula::testing {
@@ -165,6 +167,21 @@ TEST_F(GpuFaults, SlowCopiesAreWaitedForOnlyWhenTheyMust) {
   std::fill(expected.begin(), expected.begin() + count / 2, uint8_t{6});
   EXPECT_EQ(read(there), expected);
   gpu::free_pinned(pinned);
+}
+
+TEST_F(GpuFaults, ItemCopiesOnceAndWaitsOnce) {
+  const Tensor x = full({3}, 2.5, TensorOptions(kFloat).device(Device("cuda:0")));
+  EXPECT_EQ(x[1].item<float>(), 2.5f);  // whatever the first one makes is made
+  const Tensor one = x[2];
+  const char* const kinds[] = {"memcpy",     "sync", "query", "event", "stream", "launch",
+                               "host_alloc", "free", "alloc", "map",   "memset", "module"};
+  std::map<std::string, long> before;
+  for (const char* kind : kinds) before[kind] = std::atol(control()(str("count ", kind).c_str()));
+  EXPECT_EQ(one.item<float>(), 2.5f);
+  for (const char* kind : kinds) {
+    const long calls = std::atol(control()(str("count ", kind).c_str())) - before[kind];
+    EXPECT_EQ(calls, kind == std::string("memcpy") || kind == std::string("sync") ? 1 : 0) << kind;
+  }
 }
 
 TEST(GpuFaultsChild, DISABLED_LosesTheDevice) {

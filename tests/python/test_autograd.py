@@ -118,7 +118,7 @@ def test_leaves_views_and_versions():
     x = draw(4)
     y = x * 2
     assert x.is_leaf and not y.is_leaf and y.requires_grad and x.grad_fn is None
-    assert y.grad_fn.name() == "MulBackward1" and y.output_nr == 0
+    assert y.grad_fn.name() == "MulBackward0" and y.output_nr == 0
     v = y[1:]
     assert v._is_view() and v._base is y and y._base is None
     before = y._version
@@ -509,3 +509,13 @@ def test_checkpoint_passes_errors():
     y = checkpoint(part, draw(2)).sum()
     with pytest.raises(LookupError, match="second"):
         y.backward()
+
+
+def test_numbers_among_operands_have_the_names_of_tensors():
+    """PyTorch's Python makes a tensor of the number first; its C++ does not."""
+    x = facula.ones(2, requires_grad=True)
+    for y, name in ((x + 1, "AddBackward0"), (1 + x, "AddBackward0"), (x - 1, "SubBackward0"), (x * 2, "MulBackward0"),
+                    (x / 2, "DivBackward0"), (x.add(1, alpha=2), "AddBackward0"), (x ** 2, "PowBackward0"),
+                    (1 - x, "RsubBackward1")):
+        assert y.grad_fn.name() == name and type(y.grad_fn).__name__ == name
+        assert repr(y.grad_fn).startswith(f"<{name} object at") and repr(y).endswith(f"grad_fn=<{name}>)")

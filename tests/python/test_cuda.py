@@ -145,6 +145,10 @@ def test_generators():
     assert facula.equal(a, facula.rand(10, device="cuda", generator=g))
     with pytest.raises(RuntimeError, match="generator"):
         facula.rand(3, generator=g)
+    last = facula.cuda.device_count() - 1
+    h = facula.cuda.Generator(last).manual_seed(5)
+    assert h.device == facula.device("cuda", last) and facula.cuda.Generator().device == facula.device("cuda", 0)
+    assert facula.equal(a.cpu(), facula.rand(10, device=h.device, generator=h).cpu())
     state = facula.cuda.get_rng_state()
     first = facula.rand(4, device="cuda")
     facula.cuda.set_rng_state(state)
@@ -380,6 +384,45 @@ def test_kernels_of_ones_own():
         kernel(grid=1, block=32, args=["text", x, 1.0, 3])
     with pytest.raises(ValueError, match="int64"):
         kernel(grid=1, block=32, args=[y, x, 1.0, 2**40])
+    with pytest.raises(ValueError, match=r"axpy: 3 arguments were given, and the kernel takes 4: \(float\* y, "):
+        kernel(grid=1, block=32, args=[y, x, 1.0])
+    with pytest.raises(ValueError, match="argument 3 is an int of 64 bits, and the kernel declares int n"):
+        kernel(grid=1, block=32, args=[y, x, 1.0, facula.cuda.int64(300)])
+    with pytest.raises(TypeError, match=r"argument 0 is a tensor of float64, and the kernel declares float\* y"):
+        kernel(grid=1, block=32, args=[y.double(), x, 1.0, 300])
+
+
+def test_functions_of_ones_own():
+    f = facula.cuda.jiterator._create_jit_fn(
+        "template <typename T> T weighted(T x, T y, T alpha) { return -x + alpha * y; }", alpha=1.0)
+    seed = np.random.SeedSequence().entropy % 2**32
+    print("seed", seed)
+    rng = np.random.default_rng(seed)
+    a = facula.tensor(rng.standard_normal((5, 700)).astype(np.float32), device="cuda")
+    b = facula.tensor(rng.standard_normal((5, 1)).astype(np.float32), device="cuda")
+    close(f(a, b), b.cpu() - a.cpu())
+    close(f(a.t(), b.t(), alpha=2.5), 2.5 * b.t().cpu() - a.t().cpu())
+    doubled = f(a, b.double(), alpha=0.1)
+    assert doubled.dtype is facula.float64
+    close(doubled, 0.1 * b.double().cpu() - a.cpu(), 1e-12)
+    half = f(a.half(), b.half())
+    assert half.dtype is facula.float16
+    close(half.float(), (b.half().float() - a.half().float()).half().float())
+    assert f(facula.arange(3, device="cuda"), facula.tensor([1, 2, 3], device="cuda"), alpha=2).tolist() == [2, 3, 4]
+    assert f(a[:0], b[:0]).shape == (0, 700)
+    both = facula.cuda.jiterator._create_multi_output_jit_fn(
+        "template <typename T> void both(T x, T y, T& sum, T& product) { sum = x + y; product = x * y; }", 2)
+    total, product = both(a, b)
+    close(total, a.cpu() + b.cpu())
+    close(product, a.cpu() * b.cpu())
+    with pytest.raises(RuntimeError, match="weighted: expected tensors on one GPU, got cuda:0 and cpu"):
+        f(a, b.cpu())
+    with pytest.raises(ValueError, match="weighted: no default was given for beta; there are alpha"):
+        f(a, b, beta=1)
+    with pytest.raises(ValueError, match="broadcast"):
+        f(a, b[:3])
+    with pytest.raises(ValueError, match="template"):
+        facula.cuda.jiterator._create_jit_fn("float f(float x) { return x; }")
 
 
 def test_sized_arguments():
@@ -415,6 +458,24 @@ def test_dlpack_shares_memory():
     y += 1
     assert x.tolist() == [1, 2, 3, 4, 5, 6] and y.data_ptr() == x.data_ptr()
     assert x.__dlpack_device__()[0] in (2, 10)
+
+
+def test_other_libraries_find_the_memory():
+    x = facula.arange(12., device="cuda").reshape(3, 4)
+    found = x.__cuda_array_interface__
+    assert found["shape"] == (3, 4) and found["typestr"] == "<f4" and found["strides"] is None
+    assert found["data"] == (x.data_ptr(), False) and found["version"] == 3 and found["stream"] == 1
+    turned = x.t()[1:].__cuda_array_interface__
+    assert turned["shape"] == (3, 3) and turned["strides"] == (4, 16) and turned["data"][0] == x.data_ptr() + 4
+    for dtype, name in ((facula.bool, "|b1"), (facula.uint8, "|u1"), (facula.int8, "|i1"), (facula.int64, "<i8"),
+                        (facula.float16, "<f2"), (facula.complex64, "<c8"), (facula.bfloat16, "<V2")):
+        assert facula.zeros(2, dtype=dtype, device="cuda").__cuda_array_interface__["typestr"] == name
+    assert facula.ones(0, device="cuda").__cuda_array_interface__["data"] == (0, False)
+    with facula.cuda.stream(facula.cuda.Stream()):
+        assert x.__cuda_array_interface__["stream"] == facula.cuda.current_stream().cuda_stream
+    assert not hasattr(x.cpu(), "__cuda_array_interface__")
+    with pytest.raises(RuntimeError, match="detach"):
+        x.requires_grad_().__cuda_array_interface__
 
 
 @pytest.mark.parametrize("protocol", [2, 5])

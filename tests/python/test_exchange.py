@@ -263,3 +263,33 @@ def test_no_warning_for_arrays_as_operands():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert (facula.ones(3, dtype=facula.float64) + a).tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("lend", [
+    lambda t: t.numpy(), np.asarray, memoryview, np.from_dlpack, lambda t: facula.from_dlpack(t.__dlpack__()),
+    lambda t: t[3:].numpy(), lambda t: t[:6].view(2, 3).__dlpack__(),
+])
+@pytest.mark.parametrize("size", [6, 60_000])
+def test_lent_memory_stays_where_it_is(lend, size):
+    t = facula.arange(size)
+    lent, address = lend(t), t.data_ptr()
+    with pytest.raises(ValueError, match="is lent to somebody"):
+        facula.add(facula.ones(100_000, dtype=facula.int64), 1, out=t)
+    with pytest.raises(ValueError, match="let go of what was lent first, or clone"):
+        t.resize_(100_000)
+    assert t.shape == (size,) and t.data_ptr() == address and t[-1] == size - 1
+    assert t.resize_(2, 3).data_ptr() == address and t.tolist() == [[0, 1, 2], [3, 4, 5]]
+    del lent
+    gc.collect()
+    facula.add(facula.ones(100_000, dtype=facula.int64), 1, out=t)
+    assert t.shape == (100_000,) and t.min() == 2
+
+
+@pytest.mark.parametrize("lend", [lambda t: t.numpy(), memoryview, np.from_dlpack,
+                                  lambda t: np.asarray(facula.from_dlpack(t.__dlpack__()))])
+def test_lent_memory_outlives_a_change_of_data(lend):
+    t = facula.full((50_000,), 3.0)
+    lent = np.asarray(lend(t))
+    t.data = facula.zeros(2)
+    others = [facula.full((50_000,), 7.0) for _ in range(4)]
+    assert (lent == 3).all() and len(others) == 4

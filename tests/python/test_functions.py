@@ -1,6 +1,7 @@
 """Functions written in Python on top of the ops: values against NumPy and SciPy, slopes against finite differences."""
 import inspect
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -457,3 +458,13 @@ def test_pixel_shuffle(rng):
     close(F.pixel_shuffle(t(x[0]), 2), want[0])
     with pytest.raises(RuntimeError, match="divisible"):
         F.pixel_shuffle(facula.ones(3, 2, 2), 2)
+
+
+def test_results_with_names_that_are_composed():
+    x = facula.tensor([[1.0, 1.0, 2.0]])
+    for made, name in ((facula.mode(x), "mode"), (facula.nanmedian(x, 1), "nanmedian")):
+        kind = getattr(facula.return_types, name)
+        assert type(made) is kind and kind.__module__ == "facula.return_types"
+        assert repr(made) == (f"facula.return_types.{name}(\nvalues={made.values!r},\nindices={made.indices!r})")
+        again = pickle.loads(pickle.dumps(made))
+        assert type(again) is kind and again.values.tolist() == made.values.tolist()

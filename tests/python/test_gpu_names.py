@@ -34,8 +34,7 @@ PAGE = {
 }
 # docs/python.md says why.
 LEFT_OUT = {"current_blas_handle", "cudart", "CUDAPluggableAllocator", "change_current_allocator",
-            "jiterator._create_jit_fn", "jiterator._create_multi_output_jit_fn", "gds_register_buffer",
-            "gds_deregister_buffer", "GdsFile"}
+            "gds_register_buffer", "gds_deregister_buffer", "GdsFile"}
 
 
 def find(name):

@@ -181,3 +181,86 @@ def test_attributes_of_users():
         x.nothing
     with pytest.raises((AttributeError, TypeError)):
         x.shape = (2,)
+
+
+def test_the_constructor_takes_sizes_or_data():
+    for t, shape in ((facula.Tensor(), (0,)), (facula.Tensor(2, 3), (2, 3)), (facula.Tensor(np.int64(2)), (2,)),
+                     (facula.Tensor(facula.Size([4, 1])), (4, 1)), (facula.Tensor(facula.Size([])), ())):
+        assert t.shape == shape and t.dtype is facula.float32 and type(t) is facula.Tensor
+    assert facula.Tensor([2, 3]).tolist() == [2.0, 3.0] and facula.Tensor((2, 3)).tolist() == [2.0, 3.0]
+    assert facula.Tensor([[1], [2]]).shape == (2, 1) and facula.Tensor([]).shape == (0,)
+    assert facula.Tensor(np.arange(3)).tolist() == [0.0, 1.0, 2.0]
+    assert facula.Tensor(2, device="meta").is_meta
+    x = facula.ones(2)
+    other = facula.Tensor(x)
+    assert other is not x and other.data_ptr() == x.data_ptr()
+    facula.set_default_dtype(facula.float64)
+    try:
+        assert facula.Tensor([1]).dtype is facula.float64
+    finally:
+        facula.set_default_dtype(facula.float32)
+    with pytest.raises(TypeError, match=r"Tensor\(\): expected a tensor of facula.float32 \(got facula.int64\)"):
+        facula.Tensor(facula.arange(2))
+    with pytest.raises(TypeError, match=r"data must be a sequence \(got float\)"):
+        facula.Tensor(2.5)
+    with pytest.raises(TypeError, match=r"data must be a sequence \(got list, int\)"):
+        facula.Tensor([1], 2)
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        facula.Tensor([1], dtype=facula.float32)
+    with pytest.raises(RuntimeError, match="negative dimension -1"):
+        facula.Tensor(-1)
+    with pytest.raises(TypeError, match="not an acceptable base type"):
+        type("Mine", (facula.Tensor,), {})
+
+
+@pytest.mark.parametrize("name, dtype", [
+    ("BFloat16Tensor", "bfloat16"), ("BoolTensor", "bool"), ("ByteTensor", "uint8"), ("CharTensor", "int8"),
+    ("DoubleTensor", "float64"), ("FloatTensor", "float32"), ("HalfTensor", "float16"), ("IntTensor", "int32"),
+    ("LongTensor", "int64"), ("ShortTensor", "int16"),
+])
+def test_constructors_of_one_dtype(name, dtype):
+    kind, dtype = getattr(facula, name), getattr(facula, dtype)
+    t = kind([0, 1, 1])
+    assert t.dtype is dtype and t.tolist() == [0, 1, 1] and kind(2, 3).shape == (2, 3)
+    assert isinstance(t, kind) and isinstance(t, facula.Tensor) and not isinstance([0, 1], kind)
+    assert t.type() == f"facula.{name}" and kind.__module__ == "facula" and kind.__name__ == name
+    other = facula.LongTensor if name != "LongTensor" else facula.FloatTensor
+    assert not isinstance(t, other) and isinstance(t.type(other), other) and t.type(kind).dtype is dtype
+    with pytest.raises(TypeError, match=rf"{name}\(\): expected a tensor of"):
+        kind(t.type(other))
+
+
+def test_type_says_what_it_takes():
+    x = facula.ones(2)
+    assert x.type("torch.LongTensor").dtype is facula.int64 and x.type(facula.float16).dtype is facula.float16
+    for wrong in (np.float32, 3, facula.Tensor):
+        with pytest.raises(TypeError, match="argument 'dtype' must be"):
+            x.type(wrong)
+
+
+def test_resize_and_set():
+    x = facula.arange(6)
+    assert x.resize_(2, 3) is x and x.tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert x.resize_((2, 2)).tolist() == [[0, 1], [2, 3]] and x.resize_(size=[1]).tolist() == [0]
+    assert x.resize_(100).shape == (100,) and x[:6].tolist() == [0, 1, 2, 3, 4, 5]
+    y = facula.empty(0).resize_(1, 2, 3, 4, memory_format=facula.channels_last)
+    assert y.stride() == (24, 1, 8, 2) and facula.empty(0).resize_as_(y).shape == (1, 2, 3, 4)
+    z = facula.zeros(2, dtype=facula.int64)
+    assert z.set_(x) is z and z.data_ptr() == x.data_ptr() and z.shape == (100,)
+    with pytest.raises(TypeError, match="element 0 is float"):
+        x.resize_(2.0)
+    with pytest.raises(TypeError, match="needs the sizes"):
+        x.resize_()
+    with pytest.raises(RuntimeError, match="negative"):
+        x.resize_(-1)
+    with pytest.raises(facula.ShapeError, match="overflow"):
+        x.resize_(2 ** 40, 2 ** 40)
+    with pytest.raises(facula.OutOfMemoryError):
+        x.resize_(2 ** 44)
+    with pytest.raises(RuntimeError, match="require grad"):
+        facula.ones(2, requires_grad=True).resize_(3)
+    with pytest.raises(TypeError, match="must be Tensor, not list"):
+        z.set_([1])
+    with pytest.raises(facula.DTypeError, match="set_"):
+        z.set_(facula.ones(2))
+    assert x.shape == z.shape == (100,)

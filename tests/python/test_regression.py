@@ -2,6 +2,7 @@
 import copy
 import inspect
 import pickle
+import re
 import subprocess
 import sys
 import textwrap
@@ -349,3 +350,69 @@ def test_ops_of_one_form_have_signatures():
         "(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False)")
     assert list(inspect.signature(facula.Tensor.abs).parameters) == ["self"]
     assert str(inspect.signature(facula.ones(1).tril)) == "(diagonal=0)"
+
+
+# ---- Texts that are read in both languages.
+
+
+def test_errors_speak_no_cpp():
+    """A name of C++ stands in brackets behind the one that Python has, or not at all."""
+    x = facula.ones(3, requires_grad=True)
+    y = x.exp()
+
+    def written():
+        z = x.exp()
+        z += 1
+        z.sum().backward()
+
+    def twice():
+        y.sum().backward()
+        y.sum().backward()
+
+    wrong = [
+        written, twice, lambda: x.add_(1), lambda: x[0].zero_(), lambda: facula.arange(3).requires_grad_(),
+        lambda: facula.arange(3).mean(), lambda: facula.arange(3).std(), lambda: facula.ones(3)[facula.ones(1)],
+        lambda: facula.ones(3).masked_fill(facula.ones(3), 1), lambda: facula.ones(3).sum().backward(),
+        lambda: facula.autograd.grad(x.sum(), facula.ones(1, requires_grad=True)),
+        lambda: facula.exp(x, out=facula.ones(3)), lambda: facula.ones(3).index_select(0, facula.ones(1)),
+        lambda: facula.cdist(facula.ones(2, 2).long(), facula.ones(2, 2).long()), lambda: facula.arange(3).norm(),
+    ]
+    for call in wrong:
+        with pytest.raises(Exception) as caught:
+            call()
+        text = str(caught.value).replace("(NoGradGuard)", "")
+        assert not re.search(r"\bk[A-Z][a-z]+\b|=true|=false|::|Guard", text), text
+
+
+@pytest.mark.parametrize("info", [facula.finfo, facula.iinfo])
+@pytest.mark.parametrize("given", [3, "float32", np.float32(1)])
+def test_limits_of_what_is_no_dtype(info, given):
+    with pytest.raises(TypeError, match=rf"{info.__name__}\(\): expected a facula.dtype, got"):
+        info(given)
+
+
+# ---- Sizes beyond 64 bits.
+
+
+@pytest.mark.parametrize("call, text", [
+    (lambda: facula.as_strided(facula.ones(4), (2 ** 62,), (0,)), "as_strided: the number of bytes"),
+    (lambda: facula.nn.functional.pad(facula.ones(3), (2 ** 62, 2 ** 62)), "with padding .* overflows 64 bits"),
+    (lambda: facula.nn.functional.pad(facula.ones(3), (2 ** 63 - 1, 2 ** 63 - 1)), "overflows 64 bits"),
+    (lambda: facula.nn.functional.pad(facula.ones(3), (-2, -2)), "resulted in a negative output size"),
+])
+def test_sizes_that_cannot_be(call, text):
+    with pytest.raises(facula.ShapeError, match=text):
+        call()
+
+
+def test_block_diag_of_nothing():
+    assert facula.block_diag().shape == (1, 0)
+
+
+@pytest.mark.parametrize("call", [facula.tensor, facula.zeros, lambda n: facula.randint(n, (2,)),
+                                  lambda n: facula.ones(2) + n])
+def test_integers_that_do_not_fit_are_shown(call):
+    with pytest.raises(ValueError, match=f"the integer {2 ** 70} does not fit 64 bits"):
+        call(2 ** 70)
+    with pytest.raises(ValueError, match="the integer does not fit 64 bits"):
+        call(10 ** 5000)

@@ -1,5 +1,6 @@
 #!/bin/sh
-# build.sh FOLDER: the software GPU without CMake, into FOLDER/cuda, FOLDER/hip, FOLDER/cuda_blas and FOLDER/hip_blas.
+# build.sh FOLDER: the software GPU without CMake, into FOLDER/cuda and FOLDER/hip, and FOLDER/*_blas and
+# FOLDER/*_ranges beside them.
 set -e
 here=$(cd "$(dirname "$0")" && pwd)
 out=${1:?where to}
@@ -32,3 +33,5 @@ library libamdhip64.so.5 hip -DSIMGPU_SHAPE_HIP hip_shape $driver
 library libhiprtc.so.5 hip -DSIMGPU_SHAPE_HIP hiprtc_shape compiler kernel_text $engine
 library librocblas.so.0 hip_blas -DSIMGPU_SHAPE_HIP rocblas_shape blas
 library libhipblaslt.so.0 hip_blas -DSIMGPU_SHAPE_HIP blas_lt_shape blas
+library libnvtx_profiler.so cuda_ranges -DSIMGPU_SHAPE_CUDA ranges_shape
+library libroctx64.so.4 hip_ranges -DSIMGPU_SHAPE_HIP ranges_shape

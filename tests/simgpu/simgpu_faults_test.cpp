@@ -209,6 +209,15 @@ int child_main(const std::string& what) {
     waitpid(child, &status, 0);
     return WEXITSTATUS(status);
   }
+  if (what == "peek" || what == "poke") {
+    // The host takes memory of a device for its own.
+    void* p = nullptr;
+    if (g.alloc(&p, 64) || g.fill32(p, 5, 16, nullptr) || g.synchronize()) return 97;
+    signal(SIGSEGV, SIG_DFL);  // a sanitizer has its own
+    auto* value = static_cast<volatile int*>(p);
+    if (what == "poke") *value = 1;
+    return *value;
+  }
   if (what == "lazy") {
     // Nothing happens before somebody waits.
     void *p = nullptr, *pinned = nullptr;
@@ -239,6 +248,13 @@ TEST_P(SimGpuFaults, StartsBadlyOnRequest) {
   EXPECT_EQ(run_child(hip, "SIMGPU_FAULTS=init=804", "init"), 804 & 255);
   EXPECT_EQ(run_child(hip, "SIMGPU_FAULTS=count=0", "init"), 100);
   EXPECT_EQ(run_child(hip, "SIMGPU_FAULTS=version=11000", "version"), 200);
+}
+
+TEST_P(SimGpuFaults, KeepsTheHostOut) {
+  const bool hip = GetParam();
+  EXPECT_EQ(run_child(hip, "", "peek"), -SIGSEGV);
+  EXPECT_EQ(run_child(hip, "", "poke"), -SIGSEGV);
+  EXPECT_EQ(run_child(hip, "SIMGPU_GUARD=0", "peek"), 5);
 }
 
 TEST_P(SimGpuFaults, ReadsItsSettings) {

@@ -7,7 +7,7 @@ from typing import Any as _Any
 
 from .. import _native
 from .._native import DeviceError, OutOfMemoryError
-from . import comm, graphs, kernels, memory, nvtx, random
+from . import comm, graphs, jiterator, kernels, memory, nvtx, random
 from ._streams import Event, ExternalStream, Stream, StreamContext, current_stream, default_stream
 from ._streams import get_stream_from_external, set_stream, stream
 from .graphs import CUDAGraph, graph, graph_pool_handle, is_current_stream_capturing, make_graphed_callables
@@ -22,8 +22,8 @@ from .memory import (
     reset_max_memory_cached, reset_peak_host_memory_stats, reset_peak_memory_stats, set_per_process_memory_fraction,
     use_mem_pool)
 from .random import (
-    get_rng_state, get_rng_state_all, initial_seed, manual_seed, manual_seed_all, seed, seed_all, set_rng_state,
-    set_rng_state_all)
+    Generator, get_rng_state, get_rng_state_all, initial_seed, manual_seed, manual_seed_all, seed, seed_all,
+    set_rng_state, set_rng_state_all)
 from ._devices import (
     can_device_access_peer, clock_rate, current_device, device, device_count, device_memory_used, device_of,
     get_arch_list, get_device_capability, get_device_name, get_device_properties, get_gencode_flags,
@@ -31,17 +31,18 @@ from ._devices import (
     power_draw, set_device, set_sync_debug_mode, synchronize, temperature, utilization, why_not_available)
 
 __all__ = [
-    "AcceleratorError", "CUDAGraph", "DeviceError", "Event", "ExternalStream", "Kernel", "MemPool",
+    "AcceleratorError", "CUDAGraph", "DeviceError", "Event", "ExternalStream", "Generator", "Kernel", "MemPool",
     "OutOfMemoryError", "Stream", "StreamContext", "caching_allocator_alloc", "caching_allocator_delete",
     "caching_allocator_enable", "can_device_access_peer", "clock_rate", "comm", "current_device", "current_stream",
-    "default_stream", "device", "device_count", "device_memory_used", "device_of",
-    "empty_cache", "float32", "float64", "get_allocator_backend", "get_arch_list", "get_device_capability",
+    "default_stream", "device", "device_count", "device_memory_used", "device_of", "empty_cache",
+    "float32", "float64", "get_allocator_backend", "get_arch_list", "get_device_capability",
     "get_device_name", "get_device_properties", "get_gencode_flags", "get_per_process_memory_fraction",
     "get_rng_state", "get_rng_state_all", "get_stream_from_external", "get_sync_debug_mode", "graph",
     "graph_pool_handle", "graphs", "has_half", "host_memory_stats", "host_memory_stats_as_nested_dict", "init",
     "initial_seed", "int16", "int32", "int64", "int8", "ipc_collect", "is_available", "is_bf16_supported",
-    "is_current_stream_capturing", "is_initialized", "is_tf32_supported", "kernels", "list_gpu_processes",
-    "make_graphed_callables", "manual_seed", "manual_seed_all", "max_memory_allocated", "max_memory_cached",
+    "is_current_stream_capturing", "is_initialized", "is_tf32_supported", "jiterator", "kernels",
+    "list_gpu_processes", "make_graphed_callables", "manual_seed", "manual_seed_all", "max_memory_allocated",
+    "max_memory_cached",
     "max_memory_reserved", "mem_get_info", "memory", "memory_allocated", "memory_cached", "memory_reserved",
     "memory_snapshot", "memory_stats", "memory_stats_as_nested_dict", "memory_summary", "memory_usage", "nvtx",
     "power_draw", "random", "reset_accumulated_host_memory_stats", "reset_accumulated_memory_stats",

@@ -2,10 +2,15 @@
 from .. import _native
 from ._devices import Device, device_count, index_of
 
-__all__ = ["get_rng_state", "get_rng_state_all", "initial_seed", "manual_seed", "manual_seed_all", "seed", "seed_all",
-           "set_rng_state", "set_rng_state_all"]
+__all__ = ["Generator", "get_rng_state", "get_rng_state_all", "initial_seed", "manual_seed", "manual_seed_all", "seed",
+           "seed_all", "set_rng_state", "set_rng_state_all"]
 
 _cuda = _native._cuda
+
+
+def Generator(device: Device = "cuda") -> "_native.Generator":
+    """A generator of numbers on a GPU, apart from the device's own: facula.Generator(device='cuda')."""
+    return _native.Generator(device=f"cuda:{index_of(device)}")
 
 
 def get_rng_state(device: Device = "cuda") -> "_native.Tensor":

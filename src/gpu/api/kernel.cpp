@@ -1,6 +1,7 @@
 // Kernels of the user's own: arguments are checked here, the encoder launches.
 #include "core/tensor_impl.h"
 #include "gpu/api/api.h"
+#include "gpu/api/kernel_signature.h"
 #include "gpu/encoder.h"
 
 #include <facula/cuda/kernel.h>
@@ -56,9 +57,12 @@ void check_limits(const char* op, Dim3 grid, Dim3 block, uint32_t shared_bytes, 
 
 struct Kernel::State {
   State(std::string source, const std::string& name, std::vector<std::string> options)
-      : kernel(name, std::move(source), std::move(options)), op(lasting(name)) {}
+      : kernel(name, std::move(source), std::move(options)),
+        op(lasting(name)),
+        parameters(read_parameters(kernel.source(), name)) {}
   gpu::Kernel kernel;
   const char* op;
+  std::optional<std::vector<Parameter>> parameters;
   std::mutex mutex;
   uint32_t allowed_shared[gpu::kMaxDevices] = {};  // bytes beyond the usual that a device was told of
 
@@ -96,6 +100,7 @@ void Kernel::run(Dim3 grid, Dim3 block, uint32_t shared_bytes, const KernelArgum
   const char* const op = state_->op;
   const int device = device_index(-1, op);
   check_limits(op, grid, block, shared_bytes, device);
+  if (state_->parameters) check_arguments(op, *state_->parameters, args, count);
   std::vector<void*> values(count + 1), pointers(count + 1);
   std::vector<StorageImpl*> storages;
   for (size_t i = 0; i < count; ++i) {

@@ -34,7 +34,8 @@ struct RandomParams {
 
 // ---- the formulas, with fewer instructions ------------------------------------------------------------------------------------
 // Only what leaves every bit as it is: a multiplication by a power of two may be fused with an addition, a sum of integers may be
-// built in a float's bits, and a quotient or a root may come from an approximation that is corrected to the rounded result.
+// built in a float's bits, and a quotient or a root may come from an approximation that is corrected to the rounded result. Other
+// products and sums are fused where the result is the same for every number that can come.
 namespace fast_random {
 
 // One unit in the last place off, at most two.
@@ -77,32 +78,46 @@ FACULA_DEVICE float scaled_log_positive(float x, float scale) {
   const uint32_t exponent = ((bits + (0x3f800000u - 0x3f3504f3u)) & 0xff800000u) - 0x3f800000u;  // 2^23 k
   const float m = float_of_bits(bits - exponent);
   const float f = m - 1.0f, d = m + 1.0f;
-  // Not every quotient comes out rounded right, but every logarithm does: tests try all of them, with reciprocals that are off
-  // by up to two units.
+  // Not every quotient comes out rounded right, and the inner terms of the series are fused, but every logarithm comes out right:
+  // tests try all of them, with reciprocals that are off by up to two units.
   const float y = near_reciprocal(d);
   const float q = f * y;
   const float s = fmaf(fmaf(-d, q, f), y, q);
   const float z = s * s;
-  const float r = z * (0.66666668653f + z * (0.40000000596f + z * (0.28567501903f + z * 0.23236070573f)));
+  const float r = z * (0.66666668653f + z * fmaf(z, fmaf(z, 0.23236070573f, 0.28567501903f), 0.40000000596f));
   const float square = f * f;
   const float rest = f - fmaf(0.5f, square, -(s * fmaf(0.5f, square, r)));
   const float whole = static_cast<float>(static_cast<int32_t>(exponent)) * (scale * (0.69314718246f * 0x1p-23f));
   return fmaf(scale, rest, whole);
 }
 
-// radius * cos and radius * sin of the angle that random_bits::sincos_turn makes of `word`, plus +0.
-FACULA_DEVICE void on_circle(uint32_t word, float& sine, float& cosine) {
+// The point at `radius` and the angle that random_bits::sincos_turn makes of `word`: its two coordinates are radius * x and
+// radius * y of what this leaves, where the radius has taken the sign that x and y share.
+FACULA_DEVICE void on_circle(uint32_t word, float& radius, float& x, float& y) {
   const uint32_t turned = word + 0x20000000u;  // the nearest quarter turn is in the two highest bits
   const float t =
-      (float_of_bits(0x4b000000u | ((turned >> 8) & 0x003fffffu)) - 0x1.4p23f) * (6.28318530718f * 0x1p-24f);
+      (float_of_bits(0x4b000000u + (((word << 2) + 0x80000000u) >> 10)) - 0x1.4p23f) * (6.28318530718f * 0x1p-24f);
   const float z = t * t;
   const float s = t + t * z * (-1.6666654611e-1f + z * (8.3321608736e-3f + z * -1.9515295891e-4f));
   const float c = fmaf(-0.5f, z, 1.0f) + z * z * (4.166664568e-2f + z * (-1.388731625e-3f + z * 2.443315712e-5f));
-  const uint32_t next = turned + 0x40000000u;
-  const bool odd = static_cast<int32_t>(turned ^ next) < 0;  // 0x40000000u is in `turned`
-  const float a = odd ? c : s, b = odd ? s : c;
-  sine = float_of_bits(float_bits(a) ^ (turned & 0x80000000u));
-  cosine = float_of_bits(float_bits(b) ^ (next & 0x80000000u));
+  radius = float_of_bits(float_bits(radius) ^ (turned & 0x80000000u));
+#if FACULA_PTX
+  // One instruction for the test, which the compiler would make a shift and two of.
+  asm("{\n"
+      "  .reg .pred odd;\n"
+      "  .reg .b32 bit;\n"
+      "  and.b32 bit, %2, 0x40000000;\n"
+      "  setp.ne.u32 odd, bit, 0;\n"
+      "  selp.f32 %0, %5, %3, odd;\n"
+      "  selp.f32 %1, %3, %4, odd;\n"
+      "}"
+      : "=f"(x), "=f"(y)
+      : "r"(turned), "f"(c), "f"(s), "f"(-s));
+#else
+  const bool odd = (turned & 0x40000000u) != 0;
+  x = odd ? -s : c;
+  y = odd ? c : s;
+#endif
 }
 
 }  // namespace fast_random
@@ -147,12 +162,11 @@ struct NormalDraw {
     FACULA_UNROLL
     for (int k = 0; k < 4; k += 2) {
       const float u = fast_random::uniform_positive(block.word[k]);
-      const float radius = fast_random::root(fast_random::scaled_log_positive(u, -2.0f));
-      float sine, cosine;
-      fast_random::on_circle(block.word[k + 1], sine, cosine);
+      float radius = fast_random::root(fast_random::scaled_log_positive(u, -2.0f)), x, y;
+      fast_random::on_circle(block.word[k + 1], radius, x, y);
       // z * 1 + 0 is z, but for a zero's sign, and that of a fused product with 0 is right too.
-      out[k] = kStandard ? fmaf(radius, cosine, 0.0f) : radius * cosine * p.fb + p.fa;
-      out[k + 1] = kStandard ? fmaf(radius, sine, 0.0f) : radius * sine * p.fb + p.fa;
+      out[k] = kStandard ? fmaf(radius, x, 0.0f) : radius * x * p.fb + p.fa;
+      out[k + 1] = kStandard ? fmaf(radius, y, 0.0f) : radius * y * p.fb + p.fa;
     }
   }
 };
@@ -308,7 +322,6 @@ FACULA_DEVICE void fill_random(const RandomArgs<Place>& args) {
   Bits* const out = static_cast<Bits*>(args.data) + before + pack * kPack;
   const uint64_t block =
       args.place.offset() + static_cast<uint64_t>(before / Draw::kCount) + static_cast<uint32_t>(pack * kBlocks);
-  Pack<Bits, kPack> numbers;
   if (args.aligned != 0 && left >= kElements) {
     // Packs that share the loading of the keys; formulas of doubles are long enough without.
     constexpr int kTogether = sizeof(typename Draw::Value) == 4 && kBlocks < 4 ? kRandomRepeat / kBlocks : 1;
@@ -317,6 +330,7 @@ FACULA_DEVICE void fill_random(const RandomArgs<Place>& args) {
       FACULA_UNROLL
       for (int k = 0; k < kTogether; ++k) {
         const int r = r0 + k;
+        Pack<Bits, kPack> numbers;
         draw_pack<Draw, t>(keys, block + static_cast<uint64_t>(r * kRandomThreads * kBlocks), params, numbers);
         numbers.write(out + r * kRandomThreads * kPack);
       }
@@ -326,6 +340,7 @@ FACULA_DEVICE void fill_random(const RandomArgs<Place>& args) {
     for (int r = 0; r < kRandomRepeat; ++r) {
       const int64_t first = static_cast<int64_t>(r * kRandomThreads + pack) * kPack;
       if (first >= left) return;
+      Pack<Bits, kPack> numbers;
       draw_pack<Draw, t>(keys, block + static_cast<uint64_t>(r * kRandomThreads * kBlocks), params, numbers);
       FACULA_UNROLL
       for (int k = 0; k < kPack; ++k)

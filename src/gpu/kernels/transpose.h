@@ -38,8 +38,9 @@ struct TileOf {
 
   static FACULA_DEVICE int place(int row, int column) {
     if constexpr (L::kSwizzled) {
-      const int byte = column * kBytes;
-      return row * kRowBytes + ((byte / 16) ^ (row / L::kVector & 7)) * 16 + byte % 16;
+      // Unsigned, so that divisions are shifts.
+      const uint32_t byte = static_cast<uint32_t>(column * kBytes), pack = static_cast<uint32_t>(row) / L::kVector;
+      return row * kRowBytes + static_cast<int>(((byte / 16) ^ (pack & 7)) * 16 + byte % 16);
     } else {
       return row * kRowBytes + column * kBytes;
     }
@@ -85,18 +86,19 @@ struct Transpose {
     const Bits* from = static_cast<const Bits*>(args.data[k]) + begin<k>();
     const Index stride = args.strides[k][0];
     char* tile = shared + tile_begin<P, L, k>();
-    const int thread = static_cast<int>(threadIdx.x);
+    auto row_of = [](int step) { return static_cast<int>((threadIdx.x + step * L::kThreads) / kAcross); };
+    auto column_of = [](int step) { return static_cast<int>((threadIdx.x + step * L::kThreads) % kAcross) * V; };
     FACULA_NO_UNROLL
     for (int step = 0; step < kSteps; step += kBatch) {
       Pack<Bits, V> packs[kBatch];
       FACULA_UNROLL
       for (int s = 0; s < kBatch; ++s) {
-        const int p = thread + (step + s) * L::kThreads, row = p / kAcross, column = p % kAcross * V;
+        const int row = row_of(step + s), column = column_of(step + s);
         if (row < rows && column < columns) packs[s].read(from + row * stride + column);
       }
       FACULA_UNROLL
       for (int s = 0; s < kBatch; ++s) {
-        const int p = thread + (step + s) * L::kThreads, row = p / kAcross, column = p % kAcross * V;
+        const int row = row_of(step + s), column = column_of(step + s);
         if (row >= rows || column >= columns) continue;
         if constexpr (L::kSwizzled) {
           packs[s].write(reinterpret_cast<Bits*>(tile + Tile::place(row, column)));
@@ -158,22 +160,23 @@ struct Transpose {
     constexpr int kPacks = L::kRows / N, kSide = L::kSwizzled ? 8 : kPacks < 32 ? kPacks : 32;
     constexpr int kSteps = kPacks * L::kColumns / L::kThreads, kBatch = kSteps * N <= 16 ? kSteps : 16 / N;
     static_assert(kSteps % kBatch == 0, "threads share a tile evenly");
-    const int thread = static_cast<int>(threadIdx.x), side = thread % kSide, first = thread / kSide;
     // Neighbouring slots are neighbouring columns, which lie in different banks.
-    auto row_of = [&](int slot) { return (side + slot / L::kColumns * kSide) * N; };
-    auto column_of = [&](int slot) { return slot % L::kColumns; };
+    const uint32_t side = threadIdx.x % kSide, first = threadIdx.x / kSide;
+    auto slot_of = [&](int step) { return first + step * (L::kThreads / kSide); };
+    auto row_of = [&](int step) { return static_cast<int>((side + slot_of(step) / L::kColumns * kSide) * N); };
+    auto column_of = [&](int step) { return static_cast<int>(slot_of(step) % L::kColumns); };
     FACULA_NO_UNROLL
     for (int step = 0; step < kSteps; step += kBatch) {
       typename E::LoadPacks packs[kBatch];
       FACULA_UNROLL
       for (int s = 0; s < kBatch; ++s) {
-        const int slot = first + (step + s) * (L::kThreads / kSide), row = row_of(slot), column = column_of(slot);
+        const int row = row_of(step + s), column = column_of(step + s);
         if (row < rows && column < columns)
           for_each_index<P::kLoads>([&](auto index) { read<decltype(index)::value>(packs[s], row, column); });
       }
       FACULA_UNROLL
       for (int s = 0; s < kBatch; ++s) {
-        const int slot = first + (step + s) * (L::kThreads / kSide), row = row_of(slot), column = column_of(slot);
+        const int row = row_of(step + s), column = column_of(step + s);
         if (row < rows && column < columns) compute_and_store(packs[s], row, column);
       }
     }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <initializer_list>
 
 #include "core/env.h"
 
@@ -17,14 +18,15 @@ constexpr size_t kSlabNodes = 256;
 std::atomic<DeviceHeap*> heaps[kMaxDevices];
 std::atomic<bool> process_leaves{false};
 
-bool switched_on(EnvVar variable) {
-  const auto text = env(variable);
-  return text && *text != "0";
+// What the first of these variables that is set says.
+bool switched_on(std::initializer_list<EnvVar> variables) {
+  for (EnvVar variable : variables)
+    if (const auto text = env(variable)) return *text != "0";
+  return false;
 }
 
 std::atomic<bool>& caching_flag() {
-  static auto* flag =
-      new std::atomic<bool>(!switched_on(EnvVar::NoCudaCaching) && !switched_on(EnvVar::TorchNoCudaCaching));
+  static auto* flag = new std::atomic<bool>(!switched_on({EnvVar::NoCudaCaching, EnvVar::TorchNoCudaCaching}));
   return *flag;
 }
 
@@ -142,7 +144,11 @@ void empty_cache() {
   for (auto& slot : heaps) {
     DeviceHeap* heap = slot.load(std::memory_order_acquire);
     if (!heap) continue;
-    enter(heap->device, "empty_cache");
+    try {
+      enter(heap->device, "empty_cache");
+    } catch (const DeviceError&) {
+      continue;  // lost, and its memory with it; the others are not
+    }
     std::unique_lock lock(heap->mutex);
     if (heap->captures()) continue;
     heap->wait_for_events(lock);

@@ -77,8 +77,9 @@ std::string snapshot_json();  // segments, blocks, history: documented in docs/g
 std::string snapshot_html();  // the same as a page that needs nothing else
 std::string summary(int device, bool abbreviated);
 
-// Page-locked host memory, cached by size; a block is reused when the copies that were queued with it are done.
-void* allocate_pinned(size_t bytes, const char* op);
+// Page-locked host memory, cached by size; a block is reused when the copies that were queued with it are done. `device` is whom it
+// is for, so that it can be had while another device is lost; -1: the current one.
+void* allocate_pinned(size_t bytes, const char* op, int device = -1);
 void free_pinned(void* data) noexcept;
 bool is_pinned(const void* data);
 // A copy on `stream` uses this pinned block (any address inside it).

@@ -31,7 +31,7 @@ size_t size_class(size_t bytes) {
 
 class PinnedHeap {
  public:
-  void* allocate(size_t bytes, const char* op);
+  void* allocate(size_t bytes, const char* op, int device);
   void free(void* data) noexcept;
   bool holds(const void* data);
   void record_use(const void* data, const StreamRef& stream);
@@ -90,7 +90,7 @@ PinnedHeap& pinned_heap() {
 
 bool captures_under_way() { return active_captures.load(std::memory_order_acquire) != 0; }
 
-void* PinnedHeap::allocate(size_t bytes, const char* op) {
+void* PinnedHeap::allocate(size_t bytes, const char* op, int device) {
   Driver& driver = need_driver(op);
   FACULA_CHECK(bytes <= kMostBytes, OutOfMemoryError, op, ": ", bytes_text(bytes),
                " of page-locked host memory were asked for");
@@ -99,7 +99,7 @@ void* PinnedHeap::allocate(size_t bytes, const char* op) {
   process_events();
   PinnedBlock* block = take(size);
   if (!block) {
-    enter(current_device(), op);  // the driver wants some device to be current
+    enter(device < 0 ? current_device() : device, op);  // the driver wants some device to be current
     RelaxedCapture relaxed;
     void* data = nullptr;
     Status status = driver.allocate_host(data, size);
@@ -243,10 +243,10 @@ void PinnedHeap::release_cached() {
 
 }  // namespace
 
-void* allocate_pinned(size_t bytes, const char* op) {
+void* allocate_pinned(size_t bytes, const char* op, int device) {
   if (bytes == 0) return nullptr;
   need_driver(op);  // also refuses forked processes, whose locks may be held by threads that are not there
-  return pinned_heap().allocate(bytes, op);
+  return pinned_heap().allocate(bytes, op, device);
 }
 
 void free_pinned(void* data) noexcept {

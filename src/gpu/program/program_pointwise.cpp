@@ -13,7 +13,8 @@ namespace {
 // As in kernels/layout.h.
 enum class Access : uint8_t { Next, Constant, Apart, Turned };
 
-constexpr int kThreads = 256;
+constexpr int kThreads = 128;
+constexpr int kTileThreads = 512;
 constexpr int kFewThreads = 64;
 constexpr int64_t kManyBlocks = 256;         // enough for every multiprocessor to have some
 constexpr size_t kMostDims = 12;             // further ones are walked by the host
@@ -28,13 +29,13 @@ int widest_vector(const ProgramState& s) {
   return std::min<int>(s.full_vector, std::bit_width(static_cast<unsigned>(unrolled_elements(s.cost))) - 1);
 }
 
-// Packs that a thread has in flight: enough bytes for the memory's latency, few enough for the registers.
+// Packs that a thread has in flight: enough bytes for the memory's latency, few enough for the registers. 16 bytes a thread are
+// enough; more threads with one pack each move more than fewer with several.
 int unroll_of(const ProgramState& s, int vector) {
   int64_t bytes = 0;
   for (size_t a = 0; a < s.program.loads().size(); ++a) bytes += int64_t{1} << (s.widths[a] + vector);
-  int unroll = std::max(1, std::min(8, unrolled_elements(s.cost) >> vector));
-  while (unroll > 1 && bytes * unroll > 256) unroll /= 2;
-  return unroll;
+  if (bytes >= 16) return 1;
+  return std::max(1, std::min(8, unrolled_elements(s.cost) >> vector));
 }
 
 Access access_at(uint64_t packed, size_t a) { return static_cast<Access>(packed >> (2 * a) & 3); }
@@ -74,14 +75,14 @@ Tile tile_of(const ProgramState& s, const PointwiseKey& key) {
 PointwiseKernel* make_kernel(const ProgramState& s, const PointwiseKey& key) {
   const size_t arrays = s.program.loads().size() + s.program.stores().size();
   const std::string name = kernel_name(key.turned ? "transpose" : "pointwise", s.program);
-  const int unroll = unroll_of(s, key.vector);
+  const int unroll = unroll_of(s, key.vector), threads = key.turned ? kTileThreads : kThreads;
   Tile tile{};
   std::string layout;
   if (key.turned) {
     tile = tile_of(s, key);
     layout = str("  static constexpr int kDims = ", int{key.dims}, ", kVector = ", 1 << key.vector,
                  ", kTurnedVector = ", 1 << key.turned_vector, ", kRows = ", tile.rows, ", kColumns = ", tile.columns,
-                 ", kThreads = ", kThreads, ";\n  static constexpr bool kSwizzled = ", tile.swizzled ? "true" : "false",
+                 ", kThreads = ", threads, ";\n  static constexpr bool kSwizzled = ", tile.swizzled ? "true" : "false",
                  ";\n");
   } else {
     layout = str("  static constexpr int kDims = ", int{key.dims}, ", kVector = ", 1 << key.vector,
@@ -93,7 +94,7 @@ PointwiseKernel* make_kernel(const ProgramState& s, const PointwiseKey& key) {
       str(render_defines(s.program), "#include \"gpu/kernels/", function, ".h\"\nnamespace facula {\n", s.text,
           "struct L {\n", layout, "  using Index = ", key.wide ? "int64_t" : "int32_t",
           ";\n  static constexpr Access kAccess[] = {", access_list(key.access, arrays),
-          "};\n};\n}  // namespace facula\nextern \"C\" __global__ void __launch_bounds__(", kThreads, ") ", name,
+          "};\n};\n}  // namespace facula\nextern \"C\" __global__ void __launch_bounds__(", threads, ") ", name,
           "(const facula::", args, "<facula::P, facula::L> args) {\n  facula::", function, "(args);\n}\n");
   return new PointwiseKernel{
       key, Kernel(name, std::move(source)), nullptr, unroll, tile.rows, tile.columns, tile.shared_bytes};
@@ -202,7 +203,8 @@ size_t find_turned_dim(const ProgramState& s, const Space& space) {
 
 // How much of the tiles' room is used, of 1.
 double filled(int64_t size, int64_t tile) {
-  return static_cast<double>(size) / static_cast<double>((size + tile - 1) / tile * tile);
+  const int64_t room = (size + tile - 1) / tile * tile;
+  return static_cast<double>(size) / static_cast<double>(room);
 }
 
 // Moves the turned dim to place 1 and fills in `key`; false where tiles would be mostly empty.
@@ -284,7 +286,7 @@ void run_transpose(const ProgramState& s, const Space& space, const PointwiseKey
   args.put_params(s.program, params);
   FACULA_CHECK(blocks <= INT32_MAX, NotSupportedError, work.op, ": ", blocks,
                " tiles are more than one launch takes; split the tensor");
-  launch(k.kernel, {static_cast<uint32_t>(blocks)}, {kThreads}, k.shared_bytes, args.pointers(), work);
+  launch(k.kernel, {static_cast<uint32_t>(blocks)}, {kTileThreads}, k.shared_bytes, args.pointers(), work);
 }
 
 void run_strided(const ProgramState& s, const Space& space, const PointwiseKey& key, const ParamValue* params,

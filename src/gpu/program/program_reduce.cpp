@@ -300,7 +300,9 @@ void Reduction::cut(int64_t round) {
   int64_t splits = 1;
   if (rounds > kShortLoop) {
     splits = ceil_div(rounds, kLongLoop);
-    if (blocks_ < kEnoughBlocks) splits = std::max(splits, ceil_div(kManyBlocks, blocks_));
+    const bool large = key_.kind == Kind::Columns && s_.program.reduction() == ReduceOp::Moments;
+    const int64_t pieces = large ? kManyBlocks / 2 : kManyBlocks;  // of large states fewer wait in memory
+    if (blocks_ < kEnoughBlocks) splits = std::max(splits, ceil_div(pieces, blocks_));
     splits = std::clamp<int64_t>(splits, 1, std::min<int64_t>(rounds / 2, 65535));
   }
   chunk_ = std::max<int64_t>(1, ceil_div(rounds, splits)) * round;
@@ -348,16 +350,19 @@ void Reduction::choose_columns() {
   find_access(kept_);
   const ReduceOp op = s_.program.reduction();
   int vector = widest();
-  if (op == ReduceOp::Moments) vector = std::min(vector, 3);
+  if (op == ReduceOp::Moments) vector = std::min(vector, 1);  // states are large: two of them a thread
   while (vector > 0 && !loads_fit(kept_, reduced_, vector)) --vector;
   steps_ = elements_;
   int64_t unroll = unroll_for(vector);
-  if (op == ReduceOp::Moments && vector < 3) unroll = std::min<int64_t>(2 * unroll, 8);  // a longer way to each state
+  if (op == ReduceOp::Moments) unroll = std::min<int64_t>(2 * unroll, 8);  // a longer way to each state
   unroll = std::min(unroll, floor_power(steps_));
   const int64_t packs = outputs_ >> vector;
 
-  // Threads side by side read 512 bytes of a row where it is that long; the others of a block take other rows.
-  int64_t rows = std::clamp<int64_t>(floor_power(steps_ / unroll), 1, kThreads / 32);
+  // Threads side by side read 512 bytes of a row where it is that long (at most 64 of them: a few rows must be left); the others of
+  // a block take other rows.
+  const bool small_packs = op == ReduceOp::Moments && vector + *std::min_element(s_.widths, s_.widths + loads()) < 4;
+  const int64_t side = small_packs ? 64 : 32;
+  int64_t rows = std::clamp<int64_t>(floor_power(steps_ / unroll), 1, kThreads / side);
   int64_t width = kThreads / rows;
   if (packs < width) {
     width = ceil_power(packs);

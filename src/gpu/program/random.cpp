@@ -93,8 +93,9 @@ const Kernel& kernel_of(Distribution distribution, const Draw& draw, ScalarType 
   std::lock_guard lock(mutex);
   if (const Kernel* known = slot.load(std::memory_order_relaxed)) return *known;
   const char* place = captured ? "GraphPlace" : "FixedPlace";
+  // One block is enough: packs that are computed side by side are worth more than blocks, for which compilers save registers.
   std::string source = str("#include \"gpu/kernels/random.h\"\nextern \"C\" __global__ void __launch_bounds__(",
-                           kThreads, ") facula_random(const facula::RandomArgs<facula::", place,
+                           kThreads, ", 1) facula_random(const facula::RandomArgs<facula::", place,
                            "> args) {\n  facula::fill_random<facula::", draw.name, ", facula::DType::", toString(dtype),
                            ">(args);\n}\n");
   const auto* made = new Kernel("facula_random", std::move(source));
