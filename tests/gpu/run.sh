@@ -46,7 +46,9 @@ for tool in "${tools[@]}"; do
     "${launch[@]}" "$program" --gtest_filter="*$filter*" || status=$?
     continue
   fi
-  "${launch[@]}" "$program" --gtest_filter="-$records" || status=$?
+  # Under racecheck threads that use the vendor's library of matrix products wait for each other for ever.
+  [[ $tool == racecheck ]] && left_out=":GpuBlas.ThreadsShareIt" || left_out=""
+  "${launch[@]}" "$program" --gtest_filter="-$records$left_out" || status=$?
   pids=()
   for ((job = 0; job < jobs; ++job)); do
     GTEST_TOTAL_SHARDS=$jobs GTEST_SHARD_INDEX=$job "${launch[@]}" "$program" --gtest_filter="$records" \
