@@ -1,4 +1,5 @@
 // AMD's run-time compiler (hipRTC) behind Compiler.
+#include "gpu/driver/compiler_run.h"
 #include "gpu/driver/driver_open.h"
 #include "gpu/driver/library.h"
 
@@ -12,7 +13,7 @@ namespace facula::gpu {
 
 namespace {
 
-using Program = struct ProgramTag*;
+using Program = CompilerProgram;
 
 // X(exported name, parameters); all return a result, 0 when all is well.
 #define FACULA_HIPRTC_ENTRY_POINTS(X)                                                           \
@@ -84,48 +85,17 @@ class HipRtc final : public Compiler {
  private:
   CompileResult run(const std::string& name, const std::string& source, std::span<const SourceHeader> headers,
                     const std::vector<std::string>& options) {
-    CompileResult result;
-    std::vector<const char*> texts, names, arguments;
-    for (const SourceHeader& header : headers) {
-      texts.push_back(header.text);
-      names.push_back(header.name);
-    }
-    for (const std::string& option : options) arguments.push_back(option.c_str());
-
     std::lock_guard lock(mutex_);  // old versions share state between programs
-    Program program = nullptr;
-    int code = table_.hiprtcCreateProgram(&program, source.c_str(), (name + ".hip").c_str(),
-                                          static_cast<int>(texts.size()), texts.data(), names.data());
-    if (code != 0) {
-      result.log = str("hipRTC cannot take the text: ", error_text(code));
-      return result;
-    }
-    code = table_.hiprtcCompileProgram(program, static_cast<int>(arguments.size()), arguments.data());
-    size_t bytes = 0;
-    if (table_.hiprtcGetProgramLogSize(program, &bytes) == 0 && bytes > 1) {
-      result.log.resize(bytes);
-      if (table_.hiprtcGetProgramLog(program, result.log.data()) != 0) result.log.clear();
-      while (!result.log.empty() && (result.log.back() == '\0' || result.log.back() == '\n')) result.log.pop_back();
-    }
-    if (code == 0) {
-      code = table_.hiprtcGetCodeSize(program, &bytes);
-      if (code == 0) {
-        result.binary.resize(bytes);
-        code = table_.hiprtcGetCode(program, result.binary.data());
-      }
-    }
-    table_.hiprtcDestroyProgram(&program);
-    result.ok = code == 0 && !result.binary.empty();
-    if (!result.ok) {
-      result.binary.clear();
-      result.log = str(version_, ": ", error_text(code), "\n", result.log);
-    }
-    return result;
-  }
-
-  std::string error_text(int code) const {
-    const char* text = table_.hiprtcGetErrorString ? table_.hiprtcGetErrorString(code) : nullptr;
-    return text ? text : str("error ", code);
+    int code = 0;
+    return run_compiler({.create = table_.hiprtcCreateProgram,
+                         .compile = table_.hiprtcCompileProgram,
+                         .log_size = table_.hiprtcGetProgramLogSize,
+                         .log = table_.hiprtcGetProgramLog,
+                         .binary_size = table_.hiprtcGetCodeSize,
+                         .binary = table_.hiprtcGetCode,
+                         .destroy = table_.hiprtcDestroyProgram,
+                         .error_text = table_.hiprtcGetErrorString},
+                        version_, name + ".hip", source, headers, options, code);
   }
 
   Table table_;

@@ -1,4 +1,5 @@
 // NVIDIA's run-time compiler (NVRTC) behind Compiler: machine code for the chip, or PTX where it cannot be had.
+#include "gpu/driver/compiler_run.h"
 #include "gpu/driver/driver_open.h"
 #include "gpu/driver/library.h"
 
@@ -14,7 +15,7 @@ namespace facula::gpu {
 
 namespace {
 
-using Program = struct ProgramTag*;
+using Program = CompilerProgram;
 
 // X(required or optional, exported name, parameters); all return a result, 0 when all is well.
 #define FACULA_NVRTC_ENTRY_POINTS(X)                                                                 \
@@ -127,51 +128,20 @@ class Nvrtc final : public Compiler {
 
   CompileResult run(const std::string& name, const std::string& source, std::span<const SourceHeader> headers,
                     const std::vector<std::string>& options, bool machine_code) const {
-    CompileResult result;
-    std::vector<const char*> texts, names, arguments;
-    for (const SourceHeader& header : headers) {
-      texts.push_back(header.text);
-      names.push_back(header.name);
-    }
-    for (const std::string& option : options) arguments.push_back(option.c_str());
-
-    Program program = nullptr;
-    int code = table_.nvrtcCreateProgram(&program, source.c_str(), (name + ".cu").c_str(),
-                                         static_cast<int>(texts.size()), texts.data(), names.data());
-    if (code != 0) {
-      result.log = str("NVRTC cannot take the text: ", error_text(code));
-      return result;
-    }
-    code = table_.nvrtcCompileProgram(program, static_cast<int>(arguments.size()), arguments.data());
-    size_t bytes = 0;
-    if (table_.nvrtcGetProgramLogSize(program, &bytes) == 0 && bytes > 1) {
-      result.log.resize(bytes);
-      if (table_.nvrtcGetProgramLog(program, result.log.data()) != 0) result.log.clear();
-      while (!result.log.empty() && (result.log.back() == '\0' || result.log.back() == '\n')) result.log.pop_back();
-    }
-    if (code == 0) {
-      const auto size = machine_code ? table_.nvrtcGetCUBINSize : table_.nvrtcGetPTXSize;
-      const auto get = machine_code ? table_.nvrtcGetCUBIN : table_.nvrtcGetPTX;
-      code = size(program, &bytes);
-      if (code == 0) {
-        result.binary.resize(bytes);
-        code = get(program, result.binary.data());
-      }
-    }
-    table_.nvrtcDestroyProgram(&program);
-    result.ok = code == 0 && !result.binary.empty();
-    if (!result.ok) {
-      result.binary.clear();
-      result.log = str(version_, ": ", error_text(code), "\n", result.log);
-      if (code == kBuiltinsFailure)
-        result.log += str("\nthe file libnvrtc-builtins belongs next to ", path_, "; install NVRTC again");
-    }
+    int code = 0;
+    CompileResult result =
+        run_compiler({.create = table_.nvrtcCreateProgram,
+                      .compile = table_.nvrtcCompileProgram,
+                      .log_size = table_.nvrtcGetProgramLogSize,
+                      .log = table_.nvrtcGetProgramLog,
+                      .binary_size = machine_code ? table_.nvrtcGetCUBINSize : table_.nvrtcGetPTXSize,
+                      .binary = machine_code ? table_.nvrtcGetCUBIN : table_.nvrtcGetPTX,
+                      .destroy = table_.nvrtcDestroyProgram,
+                      .error_text = table_.nvrtcGetErrorString},
+                     version_, name + ".cu", source, headers, options, code);
+    if (code == kBuiltinsFailure)
+      result.log += str("\nthe file libnvrtc-builtins belongs next to ", path_, "; install NVRTC again");
     return result;
-  }
-
-  std::string error_text(int code) const {
-    const char* text = table_.nvrtcGetErrorString ? table_.nvrtcGetErrorString(code) : nullptr;
-    return text ? text : str("error ", code);
   }
 
   Table table_;

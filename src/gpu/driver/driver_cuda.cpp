@@ -2,6 +2,7 @@
 #include "gpu/driver/cuda_entry_points.h"
 #include "gpu/driver/driver_open.h"
 #include "gpu/driver/library.h"
+#include "gpu/driver/outside_capture.h"
 
 #include <facula/core/error.h>
 
@@ -153,33 +154,33 @@ class CudaDriver final : public Driver {
   // ---- memory ----
 
   Status allocate(void*& data, size_t bytes) override {
-    const OutsideCapture scope(table_);
+    const OutsideCapture scope(table_.cuThreadExchangeStreamCaptureMode);
     DevicePointer pointer = 0;
     const Status s = status(table_.cuMemAlloc_v2(&pointer, bytes));
     data = reinterpret_cast<void*>(pointer);
     return s;
   }
   Status free(void* data) override {
-    const OutsideCapture scope(table_);
+    const OutsideCapture scope(table_.cuThreadExchangeStreamCaptureMode);
     return status(table_.cuMemFree_v2(address(data)));
   }
   Status memory_info(size_t& free_bytes, size_t& total_bytes) override {
     return status(table_.cuMemGetInfo_v2(&free_bytes, &total_bytes));
   }
   Status allocate_host(void*& data, size_t bytes) override {
-    const OutsideCapture scope(table_);
+    const OutsideCapture scope(table_.cuThreadExchangeStreamCaptureMode);
     return status(table_.cuMemHostAlloc(&data, bytes, cuda::kHostAllocPortable | cuda::kHostAllocMapped));
   }
   Status free_host(void* data) override {
-    const OutsideCapture scope(table_);
+    const OutsideCapture scope(table_.cuThreadExchangeStreamCaptureMode);
     return status(table_.cuMemFreeHost(data));
   }
   Status register_host(void* data, size_t bytes) override {
-    const OutsideCapture scope(table_);
+    const OutsideCapture scope(table_.cuThreadExchangeStreamCaptureMode);
     return status(table_.cuMemHostRegister_v2(data, bytes, cuda::kHostAllocPortable | cuda::kHostAllocMapped));
   }
   Status unregister_host(void* data) override {
-    const OutsideCapture scope(table_);
+    const OutsideCapture scope(table_.cuThreadExchangeStreamCaptureMode);
     return status(table_.cuMemHostUnregister(data));
   }
   Status device_pointer(void* host, void*& device) override {
@@ -212,7 +213,7 @@ class CudaDriver final : public Driver {
     return status(table_.cuMemGetAllocationGranularity(&bytes, &properties, 0));
   }
   Status reserve(void*& data, size_t bytes) override {
-    const OutsideCapture scope(table_);
+    const OutsideCapture scope(table_.cuThreadExchangeStreamCaptureMode);
     if (!has_mapping()) return not_supported();
     DevicePointer pointer = 0;
     const Status s = status(table_.cuMemAddressReserve(&pointer, bytes, 0, 0, 0));
@@ -220,12 +221,12 @@ class CudaDriver final : public Driver {
     return s;
   }
   Status unreserve(void* data, size_t bytes) override {
-    const OutsideCapture scope(table_);
+    const OutsideCapture scope(table_.cuThreadExchangeStreamCaptureMode);
     if (!has_mapping()) return not_supported();
     return status(table_.cuMemAddressFree(address(data), bytes));
   }
   Status create_physical(PhysicalHandle& handle, size_t bytes, int device) override {
-    const OutsideCapture scope(table_);
+    const OutsideCapture scope(table_.cuThreadExchangeStreamCaptureMode);
     if (!has_mapping()) return not_supported();
     cuda::AllocationProperties properties;
     properties.location.id = device;
@@ -235,22 +236,22 @@ class CudaDriver final : public Driver {
     return s;
   }
   Status release_physical(PhysicalHandle handle) override {
-    const OutsideCapture scope(table_);
+    const OutsideCapture scope(table_.cuThreadExchangeStreamCaptureMode);
     if (!has_mapping()) return not_supported();
     return status(table_.cuMemRelease(handle));
   }
   Status map(void* data, size_t bytes, PhysicalHandle handle) override {
-    const OutsideCapture scope(table_);
+    const OutsideCapture scope(table_.cuThreadExchangeStreamCaptureMode);
     if (!has_mapping()) return not_supported();
     return status(table_.cuMemMap(address(data), bytes, 0, handle, 0));
   }
   Status unmap(void* data, size_t bytes) override {
-    const OutsideCapture scope(table_);
+    const OutsideCapture scope(table_.cuThreadExchangeStreamCaptureMode);
     if (!has_mapping()) return not_supported();
     return status(table_.cuMemUnmap(address(data), bytes));
   }
   Status set_access(void* data, size_t bytes, int device) override {
-    const OutsideCapture scope(table_);
+    const OutsideCapture scope(table_.cuThreadExchangeStreamCaptureMode);
     if (!has_mapping()) return not_supported();
     cuda::AccessDescription description;
     description.location.id = device;
@@ -326,7 +327,7 @@ class CudaDriver final : public Driver {
     return status(table_.cuEventRecord(event_of(event), stream_of(stream)));
   }
   Status query_event(EventHandle event) override {
-    const OutsideCapture scope(table_);
+    const OutsideCapture scope(table_.cuThreadExchangeStreamCaptureMode);
     return status(table_.cuEventQuery(event_of(event)));
   }
   Status synchronize_event(EventHandle event) override { return status(table_.cuEventSynchronize(event_of(event))); }
@@ -337,25 +338,25 @@ class CudaDriver final : public Driver {
   // ---- kernels ----
 
   Status load_module(ModuleHandle& module, const void* binary) override {
-    const OutsideCapture scope(table_);
+    const OutsideCapture scope(table_.cuThreadExchangeStreamCaptureMode);
     cuda::Module made = nullptr;
     const Status s = status(table_.cuModuleLoadData(&made, binary));
     module = made;
     return s;
   }
   Status unload_module(ModuleHandle module) override {
-    const OutsideCapture scope(table_);
+    const OutsideCapture scope(table_.cuThreadExchangeStreamCaptureMode);
     return status(table_.cuModuleUnload(static_cast<cuda::Module>(module)));
   }
   Status function(FunctionHandle& function, ModuleHandle module, const char* name) override {
-    const OutsideCapture scope(table_);  // a module may be loaded piece by piece
+    const OutsideCapture scope(table_.cuThreadExchangeStreamCaptureMode);  // a module may be loaded piece by piece
     cuda::Function found = nullptr;
     const Status s = status(table_.cuModuleGetFunction(&found, static_cast<cuda::Module>(module), name));
     function = found;
     return s;
   }
   Status global(void*& data, size_t& bytes, ModuleHandle module, const char* name) override {
-    const OutsideCapture scope(table_);
+    const OutsideCapture scope(table_.cuThreadExchangeStreamCaptureMode);
     DevicePointer pointer = 0;
     const Status s = status(table_.cuModuleGetGlobal_v2(&pointer, &bytes, static_cast<cuda::Module>(module), name));
     data = reinterpret_cast<void*>(pointer);
@@ -447,23 +448,6 @@ class CudaDriver final : public Driver {
       s.fault = Fault::DeviceLost;
     return s;
   }
-
-  // Calls that a capture on another stream would forbid, though they have nothing to do with it, are allowed for a while.
-  class OutsideCapture {
-   public:
-    explicit OutsideCapture(const cuda::Table& table) : exchange_(table.cuThreadExchangeStreamCaptureMode) {
-      if (exchange_ && exchange_(&mode_) != cuda::kSuccess) exchange_ = nullptr;
-    }
-    ~OutsideCapture() {
-      if (exchange_) exchange_(&mode_);
-    }
-    OutsideCapture(const OutsideCapture&) = delete;
-    OutsideCapture& operator=(const OutsideCapture&) = delete;
-
-   private:
-    cuda::Result (*exchange_)(int* mode);
-    int mode_ = static_cast<int>(CaptureMode::Relaxed);
-  };
 
   // The primary context of a device, retained once and kept.
   Status context_of(int device, cuda::Context& context) {

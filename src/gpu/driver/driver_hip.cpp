@@ -2,6 +2,7 @@
 #include "gpu/driver/driver_open.h"
 #include "gpu/driver/hip_entry_points.h"
 #include "gpu/driver/library.h"
+#include "gpu/driver/outside_capture.h"
 
 #include <facula/core/error.h>
 
@@ -153,30 +154,30 @@ class HipDriver final : public Driver {
   // ---- memory ----
 
   Status allocate(void*& data, size_t bytes) override {
-    const OutsideCapture scope(table_);
+    const OutsideCapture scope(table_.hipThreadExchangeStreamCaptureMode);
     return status(table_.hipMalloc(&data, bytes));
   }
   Status free(void* data) override {
-    const OutsideCapture scope(table_);
+    const OutsideCapture scope(table_.hipThreadExchangeStreamCaptureMode);
     return status(table_.hipFree(data));
   }
   Status memory_info(size_t& free_bytes, size_t& total_bytes) override {
     return status(table_.hipMemGetInfo(&free_bytes, &total_bytes));
   }
   Status allocate_host(void*& data, size_t bytes) override {
-    const OutsideCapture scope(table_);
+    const OutsideCapture scope(table_.hipThreadExchangeStreamCaptureMode);
     return status(table_.hipHostMalloc(&data, bytes, hip::kHostAllocPortable | hip::kHostAllocMapped));
   }
   Status free_host(void* data) override {
-    const OutsideCapture scope(table_);
+    const OutsideCapture scope(table_.hipThreadExchangeStreamCaptureMode);
     return status(table_.hipHostFree(data));
   }
   Status register_host(void* data, size_t bytes) override {
-    const OutsideCapture scope(table_);
+    const OutsideCapture scope(table_.hipThreadExchangeStreamCaptureMode);
     return status(table_.hipHostRegister(data, bytes, hip::kHostAllocPortable | hip::kHostAllocMapped));
   }
   Status unregister_host(void* data) override {
-    const OutsideCapture scope(table_);
+    const OutsideCapture scope(table_.hipThreadExchangeStreamCaptureMode);
     return status(table_.hipHostUnregister(data));
   }
   Status device_pointer(void* host, void*& device) override {
@@ -211,17 +212,17 @@ class HipDriver final : public Driver {
     return status(table_.hipMemGetAllocationGranularity(&bytes, &properties, 0));
   }
   Status reserve(void*& data, size_t bytes) override {
-    const OutsideCapture scope(table_);
+    const OutsideCapture scope(table_.hipThreadExchangeStreamCaptureMode);
     if (!has_mapping()) return not_supported();
     return status(table_.hipMemAddressReserve(&data, bytes, 0, nullptr, 0));
   }
   Status unreserve(void* data, size_t bytes) override {
-    const OutsideCapture scope(table_);
+    const OutsideCapture scope(table_.hipThreadExchangeStreamCaptureMode);
     if (!has_mapping()) return not_supported();
     return status(table_.hipMemAddressFree(data, bytes));
   }
   Status create_physical(PhysicalHandle& handle, size_t bytes, int device) override {
-    const OutsideCapture scope(table_);
+    const OutsideCapture scope(table_.hipThreadExchangeStreamCaptureMode);
     if (!has_mapping()) return not_supported();
     hip::AllocationProperties properties;
     properties.location.id = device;
@@ -231,22 +232,22 @@ class HipDriver final : public Driver {
     return s;
   }
   Status release_physical(PhysicalHandle handle) override {
-    const OutsideCapture scope(table_);
+    const OutsideCapture scope(table_.hipThreadExchangeStreamCaptureMode);
     if (!has_mapping()) return not_supported();
     return status(table_.hipMemRelease(memory_of(handle)));
   }
   Status map(void* data, size_t bytes, PhysicalHandle handle) override {
-    const OutsideCapture scope(table_);
+    const OutsideCapture scope(table_.hipThreadExchangeStreamCaptureMode);
     if (!has_mapping()) return not_supported();
     return status(table_.hipMemMap(data, bytes, 0, memory_of(handle), 0));
   }
   Status unmap(void* data, size_t bytes) override {
-    const OutsideCapture scope(table_);
+    const OutsideCapture scope(table_.hipThreadExchangeStreamCaptureMode);
     if (!has_mapping()) return not_supported();
     return status(table_.hipMemUnmap(data, bytes));
   }
   Status set_access(void* data, size_t bytes, int device) override {
-    const OutsideCapture scope(table_);
+    const OutsideCapture scope(table_.hipThreadExchangeStreamCaptureMode);
     if (!has_mapping()) return not_supported();
     hip::AccessDescription description;
     description.location.id = device;
@@ -321,7 +322,7 @@ class HipDriver final : public Driver {
     return status(table_.hipEventRecord(event_of(event), stream_of(stream)));
   }
   Status query_event(EventHandle event) override {
-    const OutsideCapture scope(table_);
+    const OutsideCapture scope(table_.hipThreadExchangeStreamCaptureMode);
     return status(table_.hipEventQuery(event_of(event)));
   }
   Status synchronize_event(EventHandle event) override { return status(table_.hipEventSynchronize(event_of(event))); }
@@ -332,25 +333,25 @@ class HipDriver final : public Driver {
   // ---- kernels ----
 
   Status load_module(ModuleHandle& module, const void* binary) override {
-    const OutsideCapture scope(table_);
+    const OutsideCapture scope(table_.hipThreadExchangeStreamCaptureMode);
     hip::Module made = nullptr;
     const Status s = status(table_.hipModuleLoadData(&made, binary));
     module = made;
     return s;
   }
   Status unload_module(ModuleHandle module) override {
-    const OutsideCapture scope(table_);
+    const OutsideCapture scope(table_.hipThreadExchangeStreamCaptureMode);
     return status(table_.hipModuleUnload(static_cast<hip::Module>(module)));
   }
   Status function(FunctionHandle& function, ModuleHandle module, const char* name) override {
-    const OutsideCapture scope(table_);  // a module may be loaded piece by piece
+    const OutsideCapture scope(table_.hipThreadExchangeStreamCaptureMode);  // a module may be loaded piece by piece
     hip::Function found = nullptr;
     const Status s = status(table_.hipModuleGetFunction(&found, static_cast<hip::Module>(module), name));
     function = found;
     return s;
   }
   Status global(void*& data, size_t& bytes, ModuleHandle module, const char* name) override {
-    const OutsideCapture scope(table_);
+    const OutsideCapture scope(table_.hipThreadExchangeStreamCaptureMode);
     return status(table_.hipModuleGetGlobal(&data, &bytes, static_cast<hip::Module>(module), name));
   }
   // Blocks get what the chip has without asking; a launch that wants more fails.
@@ -433,23 +434,6 @@ class HipDriver final : public Driver {
       s.fault = Fault::DeviceLost;
     return s;
   }
-
-  // Calls that a capture on another stream would forbid, though they have nothing to do with it, are allowed for a while.
-  class OutsideCapture {
-   public:
-    explicit OutsideCapture(const hip::Table& table) : exchange_(table.hipThreadExchangeStreamCaptureMode) {
-      if (exchange_ && exchange_(&mode_) != hip::kSuccess) exchange_ = nullptr;
-    }
-    ~OutsideCapture() {
-      if (exchange_) exchange_(&mode_);
-    }
-    OutsideCapture(const OutsideCapture&) = delete;
-    OutsideCapture& operator=(const OutsideCapture&) = delete;
-
-   private:
-    hip::Result (*exchange_)(int* mode);
-    int mode_ = static_cast<int>(CaptureMode::Relaxed);
-  };
 
   // The name of the chip stands only in the struct of properties, whose layout differs between versions: what is read must look
   // like such a name, and is searched for where it does not lie as expected.

@@ -383,20 +383,11 @@ void DeviceHeap::release_block(Block* block) noexcept {
   decrease(counts.active_bytes, pool.kind, static_cast<int64_t>(block->size));
   decrease(counts.requested_bytes, pool.kind, static_cast<int64_t>(block->requested));
   block->state = BlockState::Free;
-  block->freed_at = allocations;
   block->op = nullptr;
   if (block->stack) [[unlikely]]
     block->stack.reset();
-  if (block->after && block->after->state == BlockState::Free) {
-    remove_free(block->after);
-    merge_after(block);
-  }
-  if (block->before && block->before->state == BlockState::Free) {
-    block = block->before;
-    remove_free(block);
-    merge_after(block);
-    block->freed_at = allocations;
-  }
+  block = merge_free(block);
+  block->freed_at = allocations;
   insert_free(block);
   if (segment->direct && !captures() && releasable(block)) [[unlikely]] {
     try {
@@ -442,6 +433,19 @@ Block* DeviceHeap::split(Block* block, size_t size) {
   block->after = rest;
   block->size = size;
   return rest;
+}
+
+Block* DeviceHeap::merge_free(Block* block) {
+  if (block->after && block->after->state == BlockState::Free) {
+    remove_free(block->after);
+    merge_after(block);
+  }
+  if (block->before && block->before->state == BlockState::Free) {
+    block = block->before;
+    remove_free(block);
+    merge_after(block);
+  }
+  return block;
 }
 
 void DeviceHeap::merge_after(Block* block) {

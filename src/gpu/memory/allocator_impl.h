@@ -131,6 +131,7 @@ struct DeviceHeap {
   void recycle_node(Block* block);
   Block* split(Block* block, size_t size);  // the part behind the first `size` bytes
   void merge_after(Block* block);           // swallows the neighbour behind
+  Block* merge_free(Block* block);          // with free neighbours; what came of it is in no list yet
 
   // Events (allocator.cpp). Nothing is asked of the driver while a graph is captured.
   void record_events(Block* block) noexcept;

@@ -211,15 +211,7 @@ Status DeviceHeap::map_front(Segment& segment, Block* unmapped, size_t bytes, co
   block->state = BlockState::Free;
   block->freed_at = allocations;
   block->op = nullptr;
-  if (block->after && block->after->state == BlockState::Free) {
-    remove_free(block->after);
-    merge_after(block);
-  }
-  if (block->before && block->before->state == BlockState::Free) {
-    block = block->before;
-    remove_free(block);
-    merge_after(block);
-  }
+  block = merge_free(block);
   insert_free(block);
   return status;
 }
