@@ -4,6 +4,7 @@
 #include "gpu/cache.h"
 #include "gpu/kernel.h"
 #include "gpu/sha256.h"
+#include "scoped.h"
 
 #include <facula/core/warning.h>
 
@@ -37,24 +38,6 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 namespace fs = std::filesystem;
-
-// A folder for the time of a test.
-class Folder {
- public:
-  Folder() {
-    char name[] = "/tmp/facula-cache-test-XXXXXX";
-    path_ = ::mkdtemp(name);
-  }
-  ~Folder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 class Warnings : public WarningHandler {
  public:

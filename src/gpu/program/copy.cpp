@@ -32,8 +32,13 @@ size_t index_of(ScalarType t) { return static_cast<size_t>(t); }
 
 // An integer dtype (for 16 bytes a pair of doubles) whose loads and stores leave bits alone.
 ScalarType raw_dtype(size_t bytes) {
-  constexpr ScalarType kTypes[] = {kChar, kShort, kInt, kLong, kComplexDouble};
-  return kTypes[std::countr_zero(bytes)];
+  switch (bytes) {
+    case 1: return kChar;
+    case 2: return kShort;
+    case 4: return kInt;
+    case 8: return kLong;
+    default: return kComplexDouble;
+  }
 }
 
 const Program& raw_copy_program(size_t bytes) {
