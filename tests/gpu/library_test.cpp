@@ -125,17 +125,21 @@ TEST(GpuLibrary, OfTheWorkingDirectoryIsNeverLoaded) {
   put_library(folder / "here/nvidia/x/lib");
   put_library(folder / "here/lib/python3.11/site-packages/nvidia/x/lib");
   const std::string cd = "-C " + (folder / "here") + " ";
+  // What the test itself was started with, so that it can be started again.
+  const char* given = std::getenv("LD_LIBRARY_PATH");
+  const std::string own = given ? std::string(":") + given : "";
   for (const char* variables :
        {"FACULA_GPU_LIBRARY_PATH=.", "FACULA_GPU_LIBRARY_PATH=:../here:", "VIRTUAL_ENV=.", "PYTHONPATH=.:", "HOME=.",
         "LD_LIBRARY_PATH=.", "LD_LIBRARY_PATH=:/nowhere", "LD_LIBRARY_PATH=../here"}) {
-    const ChildResult result = run_in_child("GpuLibrary.DISABLED_LookedForHere", cd + variables);
+    const std::string more = std::string_view(variables).starts_with("LD_") ? own : "";
+    const ChildResult result = run_in_child("GpuLibrary.DISABLED_LookedForHere", cd + variables + more);
     EXPECT_EQ(result.status, 0) << result.output;
     EXPECT_THAT(result.output, AllOf(Not(HasSubstr("LOADED")), HasSubstr("libfacula_library_test.so.1"))) << variables;
   }
   // Absolute folders of the same variable still serve.
   put_library(folder / "there");
   const ChildResult result =
-      run_in_child("GpuLibrary.DISABLED_LookedForHere", cd + "LD_LIBRARY_PATH=.:" + (folder / "there"));
+      run_in_child("GpuLibrary.DISABLED_LookedForHere", cd + "LD_LIBRARY_PATH=.:" + (folder / "there") + own);
   EXPECT_THAT(result.output, AllOf(HasSubstr("LOADED"), HasSubstr("test: " + (folder / "there/")),
                                    HasSubstr("LD_LIBRARY_PATH names a folder relative to the working directory")));
 }

@@ -64,6 +64,22 @@ class BlasScope {
   bool before_;
 };
 
+// Whether a library may round parts of a sum of 16-bit numbers to 16 bits.
+class ReducedScope {
+ public:
+  explicit ReducedScope(bool allow) { set(allow, allow); }
+  ~ReducedScope() { set(half_, bfloat16_); }
+  ReducedScope(const ReducedScope&) = delete;
+
+ private:
+  static void set(bool half, bool bfloat16) {
+    gpu::set_allow_fp16_reduced_precision_reduction(half);
+    gpu::set_allow_bf16_reduced_precision_reduction(bfloat16);
+  }
+  const bool half_ = gpu::allow_fp16_reduced_precision_reduction();
+  const bool bfloat16_ = gpu::allow_bf16_reduced_precision_reduction();
+};
+
 class Draw {
  public:
   explicit Draw(uint64_t salt) : engine_(test_seed() ^ (salt * 0x9e3779b97f4a7c15u)) {}
@@ -201,6 +217,8 @@ void compare(Draw& draw, const Shape& s, bool through_bias = false, double loose
   args.b.data = db.data();
   args.c.data = dc.data();
   const gpu::Work work{"mm", 0};
+  const bool reduced = gpu::allow_blas() && draw.one_in(2);
+  const ReducedScope reduction(reduced);
   if constexpr (int8_to_32) gpu::matmul_int8(args, work);
   else if (through_bias) gpu::matmul_bias(args, dbias.data(), work);
   else gpu::matmul(args, work);
@@ -238,8 +256,8 @@ void compare(Draw& draw, const Shape& s, bool through_bias = false, double loose
                                 : std::is_same_v<Out, Float8_e5m2> ? 5e4
                                                                    : 1e30))
             continue;
-          const double bound =
-              looser * (t.sums * (magnitude + std::abs(want) + 1) + t.result * std::abs(want)) + t.least;
+          const double rounded = std::abs(want) + (reduced ? magnitude + std::abs(want - args.alpha * sum) : 0.0);
+          const double bound = looser * (t.sums * (magnitude + std::abs(want) + 1) + t.result * rounded) + t.least;
           ASSERT_LE(std::abs(widened(got[at]) - want), bound) << "matrix " << i << ", row " << r << ", column " << j
                                                               << ": got " << widened(got[at]) << ", want " << want;
         }
