@@ -15,9 +15,12 @@ namespace {
 // the place in `pair` on the device.
 struct RandomUse {
   intrusive_ptr<GeneratorImpl> generator;
-  Allocation pair;
+  uint64_t* pair;
   uint64_t blocks = 0;
 };
+
+// Generators that one graph can draw from; their pairs fill the smallest block of memory.
+constexpr size_t kMostGenerators = 32;
 
 Driver& table() { return *entered_driver.load(std::memory_order_relaxed); }
 
@@ -35,7 +38,8 @@ struct Graph::State {
   PoolId pool = 0;
   GraphHandle graph = nullptr;
   GraphExecHandle exec = nullptr;
-  std::mutex mutex;  // of the random uses
+  Allocation pairs{};  // {seed, offset} of each generator
+  std::mutex mutex;    // of the random uses
   std::vector<RandomUse> random;
 
   void release() noexcept;
@@ -115,10 +119,11 @@ void Graph::State::release() noexcept {
       if (exec) static_cast<void>(table().destroy_graph_exec(exec));
       if (graph) static_cast<void>(table().destroy_graph(graph));
     }
-    for (RandomUse& use : random) gpu::free(use.pair.block);
+    if (pairs.block) gpu::free(pairs.block);
     if (holds_pool) release_pool(device, pool);
   }
   random.clear();
+  pairs = {};
   graph = nullptr;
   exec = nullptr;
   holds_pool = launched = false;
@@ -151,7 +156,15 @@ void Graph::begin(PoolId pool, CaptureMode mode) {
   s.device = device;
   s.stream = stream;
   s.pool = pool ? pool : new_pool_id();
-  begin_pool(device, s.pool, &stream);
+  // Not from the graph's pool: there it could be memory that an earlier part of the graph writes to at every launch.
+  const Allocation pairs = allocate(device, kMostGenerators * 2 * sizeof(uint64_t), op);
+  try {
+    begin_pool(device, s.pool, &stream);
+  } catch (...) {
+    gpu::free(pairs.block);
+    throw;
+  }
+  s.pairs = pairs;
   s.holds_pool = true;
   count_capture(device, +1);
   Status status = table().begin_capture(stream.handle, mode);
@@ -227,7 +240,7 @@ void Graph::replay() {
   const StreamRef stream = current_stream(s.device);
   for (RandomUse& use : s.random) {
     GeneratorImpl::Reservation place = use.generator->reserve(use.blocks);
-    void* arguments[] = {&use.pair.data, &place.seed, &place.offset};
+    void* arguments[] = {&use.pair, &place.seed, &place.offset};
     launch(set_pair_kernel(), {1, 1, 1}, {1, 1, 1}, 0, arguments, {op, s.device});
   }
   check(table().launch_graph(s.exec, stream.handle), op);
@@ -287,13 +300,16 @@ RandomPlace random_place(GeneratorImpl& generator, uint64_t blocks, int device, 
   for (RandomUse& known : state->random)
     if (known.generator.get() == &generator) use = &known;
   if (!use) {
-    const Allocation pair = allocate(device, 2 * sizeof(uint64_t), op);
+    const size_t count = state->random.size();
+    FACULA_CHECK(count < kMostGenerators, DeviceError, op, ": a graph can draw from ", kMostGenerators,
+                 " generators at most; capture in several graphs, or use fewer generators");
+    uint64_t* pair = static_cast<uint64_t*>(state->pairs.data) + 2 * count;
     state->random.push_back({intrusive_ptr<GeneratorImpl>::borrow(&generator), pair, 0});
     use = &state->random.back();
   }
   const uint64_t offset = use->blocks;
   use->blocks += blocks;
-  return {0, 0, static_cast<const uint64_t*>(use->pair.data), offset};
+  return {0, 0, use->pair, offset};
 }
 
 }  // namespace facula::gpu

@@ -350,6 +350,25 @@ TEST(GpuGraph, RandomNumbersGoOn) {
   EXPECT_EQ(values_of(second), (std::vector<int64_t>{7, 10}));
 }
 
+// The first draw comes after memory was freed in the capture: a kernel before it writes there at every launch.
+TEST(GpuGraph, RandomPlaceIsNotInMemoryThatTheGraphWrites) {
+  Generator generator = make_generator(42, kGpu);
+  GeneratorImpl& state = *generator.impl();
+  const Tensor place = numbers({0, 0}), source = numbers({5, 6, 7, 8});
+  static_cast<void>(source + source);  // compiles before the capture
+  write_place(place, state, 1);
+  cuda::CUDAGraph graph;
+  {
+    cuda::GraphCapture capture(graph);
+    for (int i = 0; i < 4; ++i) static_cast<void>(source + source);
+    write_place(place, state, 10);
+  }
+  for (int64_t launch = 0; launch < 3; ++launch) {
+    graph.replay();
+    EXPECT_EQ(values_of(place), (std::vector<int64_t>{42, 1 + 10 * launch}));
+  }
+}
+
 TEST(GpuGraph, RandomOpsReplayAsEager) {
   const auto draw = [] { return randn({1000}, TensorOptions(kFloat).device(kGpu)); };
   manual_seed(5);
