@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds and runs the benchmarks against libtorch: `run.sh cpu|memory|compile [options]`, and against PyTorch on a GPU:
-# `run.sh gpu [options]`. What is measured is in cpu/, compile/ and gpu/; here the peer is found and set up so that it is as
+# Builds and runs the benchmarks against libtorch: `run.sh cpu|memory|compile [options]`, and against PyTorch:
+# `run.sh gpu|train [options]`. What is measured is in cpu/, compile/, gpu/ and train/; here the peer is found and set up so that it is as
 # fast as it can be.
 set -euo pipefail
 
@@ -9,7 +9,7 @@ repo="$(dirname "$here")"
 
 usage() {
   cat <<'TEXT'
-usage: bench/run.sh cpu|memory|compile|gpu [options]
+usage: bench/run.sh cpu|memory|compile|gpu|train [options]
 
   --peer wheel|debian|DIR  libtorch to compare with: the Python package, the system's, or a folder with include/ and
                            lib/ (default: FACULA_LIBTORCH, else the Python package, else the system's)
@@ -27,6 +27,11 @@ compile:
   --repeat N               compilations of each (default 5)
 gpu: --facula, --json, --filter, --quick, --list and --markdown as above; nothing is built
   --peer PYTHON            a Python with PyTorch (default: python3), or `none`
+train: --threads, --filter, --json and --markdown as above; nothing is built
+  --device cpu|cuda        where to train (default: cpu)
+  --rounds N               measurements of each (default 11)
+  --facula DIR             the folder of the Python package (default: build/release/python)
+  --peer PYTHON            a Python with PyTorch (default: the one that runs ours)
 TEXT
 }
 
@@ -35,7 +40,7 @@ die() { echo "bench: $*" >&2; exit 2; }
 command="bench/run.sh $*"
 mode="${1:-}"
 case "$mode" in
-  cpu|memory|compile|gpu) shift ;;
+  cpu|memory|compile|gpu|train) shift ;;
   -h|--help) usage; exit 0 ;;
   *) usage >&2; exit 2 ;;
 esac
@@ -44,7 +49,7 @@ peer="" facula="" build="" json="" self_check=0 repeat=5
 driver_options=()
 while [ $# -gt 0 ]; do
   case "$1" in
-    --peer|--facula|--build|--json|--repeat|--filter|--threads|--markdown)
+    --peer|--facula|--build|--json|--repeat|--filter|--threads|--markdown|--device|--rounds)
       [ $# -ge 2 ] || die "$1 needs a value" ;;
   esac
   case "$1" in
@@ -53,7 +58,7 @@ while [ $# -gt 0 ]; do
     --build) build="$2"; shift ;;
     --json) json="$2"; driver_options+=("$1" "$2"); shift ;;
     --repeat) repeat="$2"; shift ;;
-    --filter|--threads|--markdown) driver_options+=("$1" "$2"); shift ;;
+    --filter|--threads|--markdown|--device|--rounds) driver_options+=("$1" "$2"); shift ;;
     --quick|--list) driver_options+=("$1") ;;
     --self-check) self_check=1 ;;
     -h|--help) usage; exit 0 ;;
@@ -77,6 +82,50 @@ run_gpu() {
     ${results[@]+"${results[@]}"} ${driver_options[@]+"${driver_options[@]}"}
 }
 if [ "$mode" = gpu ]; then run_gpu; fi
+
+# The system's libtorch takes whichever BLAS is installed. The reference BLAS, or OpenBLAS on a chip newer than itself,
+# would lose by an order of magnitude for reasons that are not the peer's.
+blas="built in"
+check_system_blas() {
+  local library core wanted
+  library="$(ldconfig -p | awk '/libblas\.so\.3 / && !found {print $NF; found = 1}')"
+  blas="$(readlink -f "${library:-/nonexistent}" || true)"
+  case "$blas" in
+    */openblas-openmp/*) ;;
+    *) die "libtorch would use ${blas:-no BLAS at all}: install libopenblas0-openmp and select it with
+       update-alternatives --config libblas.so.3-$(uname -m)-linux-gnu" ;;
+  esac
+  core="$(python3 -c 'import ctypes
+blas = ctypes.CDLL("libopenblas.so.0")
+blas.openblas_get_corename.restype = ctypes.c_char_p
+print(blas.openblas_get_corename().decode())' 2>/dev/null || echo unknown)"
+  case "$core" in
+    Prescott|Core2|Nehalem|unknown|Unknown)
+      wanted=""
+      if grep -qw avx512_bf16 /proc/cpuinfo && grep -qw amx_tile /proc/cpuinfo; then wanted=SAPPHIRERAPIDS
+      elif grep -qw avx512vl /proc/cpuinfo; then wanted=SKYLAKEX
+      elif grep -qw avx2 /proc/cpuinfo; then wanted=HASWELL
+      fi
+      if [ -n "$wanted" ] && [ -z "${OPENBLAS_CORETYPE:-}" ]; then
+        export OPENBLAS_CORETYPE="$wanted"
+        core="$wanted (set here; by itself it chose $core)"
+      fi ;;
+  esac
+  blas="$blas, kernels for $core"
+}
+# ---- Training steps, in Python ----
+
+run_train() {
+  local python="$repo/build/venv/bin/python" ours="$repo/build/release/python"
+  [ -x "$python" ] || python=python3
+  if [ -n "$facula" ]; then ours="$facula"; fi
+  if "$python" -c 'import sys, torch; sys.exit("dist-packages" not in torch.__file__)' 2>/dev/null; then
+    check_system_blas
+  fi
+  PYTHONPATH="$ours${PYTHONPATH:+:$PYTHONPATH}" exec "$python" "$here/train/run.py" ${peer:+--peer "$peer"} \
+    --command "$command" ${driver_options[@]+"${driver_options[@]}"}
+}
+if [ "$mode" = train ]; then run_train; fi
 
 # ---- The peer ----
 
@@ -117,36 +166,6 @@ case "$peer" in
     peer_name="$(basename "$peer_root")" ;;
 esac
 
-# The system's libtorch takes whichever BLAS is installed. The reference BLAS, or OpenBLAS on a chip newer than itself,
-# would lose by an order of magnitude for reasons that are not the peer's.
-blas="built in"
-check_system_blas() {
-  local library core wanted
-  library="$(ldconfig -p | awk '/libblas\.so\.3 / && !found {print $NF; found = 1}')"
-  blas="$(readlink -f "${library:-/nonexistent}" || true)"
-  case "$blas" in
-    */openblas-openmp/*) ;;
-    *) die "libtorch would use ${blas:-no BLAS at all}: install libopenblas0-openmp and select it with
-       update-alternatives --config libblas.so.3-$(uname -m)-linux-gnu" ;;
-  esac
-  core="$(python3 -c 'import ctypes
-blas = ctypes.CDLL("libopenblas.so.0")
-blas.openblas_get_corename.restype = ctypes.c_char_p
-print(blas.openblas_get_corename().decode())' 2>/dev/null || echo unknown)"
-  case "$core" in
-    Prescott|Core2|Nehalem|unknown|Unknown)
-      wanted=""
-      if grep -qw avx512_bf16 /proc/cpuinfo && grep -qw amx_tile /proc/cpuinfo; then wanted=SAPPHIRERAPIDS
-      elif grep -qw avx512vl /proc/cpuinfo; then wanted=SKYLAKEX
-      elif grep -qw avx2 /proc/cpuinfo; then wanted=HASWELL
-      fi
-      if [ -n "$wanted" ] && [ -z "${OPENBLAS_CORETYPE:-}" ]; then
-        export OPENBLAS_CORETYPE="$wanted"
-        core="$wanted (set here; by itself it chose $core)"
-      fi ;;
-  esac
-  blas="$blas, kernels for $core"
-}
 if [ "$label" = debian ]; then check_system_blas; fi
 
 # ---- Facula ----

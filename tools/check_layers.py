@@ -10,7 +10,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 # A layer may include itself and every layer before it.
-LAYERS = ["include/facula", "src/core", "src/autograd", "src/program", "src/cpu", "src/gpu", "src/ops", "src/nn"]
+LAYERS = ["include/facula", "src/core", "src/autograd", "src/program", "src/cpu", "src/gpu", "src/ops", "src/nn",
+          "src/optim", "src/amp", "src/io", "src/data", "src/report"]
 
 # Folders of headers that only forward to the public API, under the names that other programs know.
 FORWARDING = ["include/torch", "include/ATen", "include/c10"]

@@ -9,6 +9,7 @@ import re
 import sys
 from pathlib import Path
 
+import opgen_autocast as autocast
 import opgen_boxed as boxed
 import opgen_python as python
 import opgen_stubs as stubs
@@ -362,6 +363,7 @@ def load_book():
     """All ops of the book, checked, in the order of their files and paragraphs."""
     ops = [op for path in sorted((ROOT / "ops").glob("*.ops")) for op in parse_file(path)]
     check_book(ops)
+    autocast.read_lists(ROOT / "ops/autocast.txt", ops, "ops/autocast.txt")
     return ops
 
 
@@ -425,11 +427,23 @@ def alias_form_name(form, alias):
 # Bodies.
 
 
-def report(d, args_present):
-    present = {a.name for a in args_present}
+def report(d, form):
+    """What happens when somebody watches calls, or results are looked at for NaN."""
+    out = form.variant == "out"
+    present = {a.name for a in (d.out_args if out else d.args)}
     values = ", ".join(f"detail::owned({a.name})" if a.name in present else "out.options()" for a in d.attrs)
-    attrs = f", detail::AttrsOf({d.attrs_name}{{{values}}})" if d.attrs else ""
-    return f"  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::{d.op.name}{attrs});"
+    attrs = f"detail::AttrsOf({d.attrs_name}{{{values}}})"
+    if d.op.kind in ("creation", "view") or any(type not in ("Tensor", "Tensor[]") for type, _ in d.results):
+        told = f", {attrs}" if d.attrs else ""
+        return [f"  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::{d.op.name}{told});"]
+    tensors = ", ".join(f'{{"{a.name}", {a.name}}}' for a in d.args if a.type in tape.TENSORS)
+    writes = str(form.variant in ("out", "inplace", "inplace_method")).lower()
+    given = f"OpId::{d.op.name}, {'&attrs' if d.attrs else 'nullptr'}, {writes}, {{{tensors}}}"
+    return (["  if (detail::call_hooks_active()) [[unlikely]] {"] +
+            ([f"    const {attrs.replace('AttrsOf(', 'AttrsOf attrs(', 1)};"] if d.attrs else []) +
+            [f"    const autograd::NanCheck check({given});",
+             f"    if (check) return check({tape.public_call(d, form)});",
+             f"    detail::report_call(OpId::{d.op.name}{', attrs' if d.attrs else ''});", "  }"])
 
 
 def meaning_call(d, name, args, extra=()):
@@ -450,7 +464,8 @@ def body(form):
     d, op = form.overload, form.overload.op
     names = [a.name for a in d.args]
     through_out = d.scalar or d.takes_out
-    lines = tape.tracked_test(d, form) + [report(d, d.out_args if form.variant == "out" else d.args)]
+    lines = autocast.autocast_test(d, form) + tape.tracked_test(d, form)
+    lines += report(d, form)
     if form.variant in ("function", "method"):
         if d.meaning == "inplace":
             rest = [n for n in names if n != "self"]
@@ -557,10 +572,12 @@ def methods_inc(ops):
 
 def calls_cpp(family, ops):
     lines = [f"// The calls of ops/{family}.ops: hooks, then the meaning; {HEADER}.",
-             "#include <facula/generated/functions.h>", "", '#include "autograd/batch.h"',
-             '#include "autograd/call.h"', '#include "core/call_hooks.h"',
-             '#include "core/generated/op_attrs.h"', '#include "ops/generated/gradients.h"',
-             '#include "ops/generated/meaning.h"', '#include "ops/out.h"', '#include "ops/pointwise.h"', "",
+             "#include <facula/generated/functions.h>", ""]
+    lines += ['#include "autograd/autocast.h"'] if any(op.autocast for op in ops) else []
+    lines += ['#include "autograd/batch.h"', '#include "autograd/call.h"', '#include "autograd/nan_check.h"',
+             '#include "core/call_hooks.h"', '#include "core/generated/op_attrs.h"',
+             '#include "ops/generated/gradients.h"', '#include "ops/generated/meaning.h"', '#include "ops/out.h"',
+             '#include "ops/pointwise.h"', "",
              "namespace facula {", ""]
     for op in ops:
         for d in op.defs:
@@ -736,7 +753,7 @@ def main(arguments):
         return 2
     try:
         ops = load_book()
-    except (BookError, tape.TapeError) as error:
+    except (BookError, tape.TapeError, autocast.AutocastError) as error:
         print(f"opgen: {error}", file=sys.stderr)
         return 1
     files = outputs(ops)

@@ -27,4 +27,5 @@ extern bool tiny_cases;
 std::vector<BenchCase> pointwise_cases();
 std::vector<BenchCase> reduction_cases();
 std::vector<BenchCase> matmul_cases();
+std::vector<BenchCase> attention_cases();
 std::vector<BenchCase> overhead_cases();

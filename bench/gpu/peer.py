@@ -108,6 +108,16 @@ def gemv(rows):
     return lambda: x @ w.t()
 
 
+def attention(batch, heads, length, width, causal, backward):
+    """The peer chooses among its own kernels."""
+    q, k, v = (normal(batch, heads, length, width, dtype=torch.bfloat16).requires_grad_(backward) for _ in range(3))
+    if not backward:
+        return lambda: F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+    out = F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+    grad = torch.randn_like(out)
+    return lambda: torch.autograd.grad(out, (q, k, v), grad, retain_graph=True)
+
+
 def tiny(f, **options):
     a, b = torch.randn(8, device=DEVICE, **options), torch.randn(8, device=DEVICE)
     return lambda: f(a, b)
@@ -153,6 +163,12 @@ for rows, columns in ((16384, 4096), (131072, 512), (8192, 50304)):
     CASES[f"softmax_bf16_{rows}x{columns}"] = lambda rows=rows, columns=columns: softmax(rows, columns)
 for n in (512, 1024, 2048, 4096, 8192):
     CASES[f"mm_bf16_{n}"] = lambda n=n: product(n, BF16)
+for width, heads in ((64, 32), (128, 16), (256, 8)):
+    for length, batch in ((1024, 16), (4096, 4), (16384, 1)):
+        for causal in (False, True):
+            for backward in (False, True):
+                name = f"sdpa_{'bwd' if backward else 'fwd'}_bf16_B{batch}H{heads}S{length}D{width}{'c' if causal else ''}"
+                CASES[name] = lambda *, sizes=(batch, heads, length, width, causal, backward): attention(*sizes)
 for rows in (1, 8, 64):
     CASES[f"gemv_bf16_{rows}x8192x8192"] = lambda rows=rows: gemv(rows)
 

@@ -38,6 +38,8 @@ BARS = [
     (r"^(sum|mean|var|argmax|logsumexp)_", "TB/s", 3.8),
     (r"^randn_", "TB/s", 3.0),
     (r"^(mm|bmm|linear|gemv|int_mm)_", "peer", 0.98),
+    (r"^sdpa_fwd_bf16_B1H16S16384D128$", "us", 6374),  # 345 TFLOP/s
+    (r"^sdpa_bwd_bf16_B1H16S16384D128$", "us", 18326),  # 300 TFLOP/s
     (r"^overhead_add$", "us", 5.5),
     (r"^overhead_empty$", "us", 0.3),
     (r"^first_op_cold$", "us", 1e6),

@@ -4,6 +4,7 @@
 
 #include <facula/core/warning.h>
 #include <facula/cuda.h>
+#include <facula/data.h>
 #include <facula/facula.h>
 #include <facula/nn/nn.h>
 
@@ -212,6 +213,8 @@ class TypeMeta {
 
 #define TORCH_MODULE_IMPL(Name, ImplType) FACULA_MODULE_IMPL(Name, ImplType)
 #define TORCH_MODULE(Name) FACULA_MODULE(Name)
+#define TORCH_ARG(T, name) FACULA_ARG(T, name)
+#define FORWARD_HAS_DEFAULT_ARGS(...) FACULA_FORWARD_HAS_DEFAULT_ARGS(__VA_ARGS__)
 
 #define TORCH_WARN(...) \
   ::facula::warn(::facula::Warning({__func__, __FILE__, static_cast<uint32_t>(__LINE__)}, ::facula::str(__VA_ARGS__)))

@@ -35,24 +35,30 @@ newaxis = None
 legacy_contiguous_format = contiguous_format  # noqa: F405
 
 # Parts that cost time to import and that not every program uses.
-_LAZY = ("array_api", "backends", "cuda", "func", "linalg", "nn", "random", "return_types", "special", "testing",
-         "utils")
-_OF_ONE_DTYPE = ("BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor",
-                 "HalfTensor", "IntTensor", "LongTensor", "ShortTensor")
+_LAZY = ("amp", "array_api", "backends", "cuda", "func", "linalg", "nn", "optim", "random", "return_types", "safetensors",
+         "special", "testing", "utils")
+# Names of modules that are loaded when one of them is asked for.
+_LAZY_NAMES = {"save": "_serialization", "load": "_serialization", "progress": "_progress", "LossCurve": "_plot",
+               "summary": "_summary",
+               **_builtins.dict.fromkeys(("BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor",
+                                          "FloatTensor", "HalfTensor", "IntTensor", "LongTensor", "ShortTensor"), "_legacy"),
+               **_builtins.dict.fromkeys(("autocast", "clear_autocast_cache", "get_autocast_dtype", "is_autocast_available",
+                                          "is_autocast_cache_enabled", "is_autocast_enabled",
+                                          "set_autocast_cache_enabled", "set_autocast_dtype", "set_autocast_enabled"), "amp")}
 
 
 def __getattr__(name):
     if name in _LAZY:
         return _importlib.import_module("." + name, __name__)
-    if name in _OF_ONE_DTYPE:
-        return getattr(_importlib.import_module("._legacy", __name__), name)
+    if name in _LAZY_NAMES:
+        return getattr(_importlib.import_module("." + _LAZY_NAMES[name], __name__), name)
     if name == "vmap":
         return _importlib.import_module(".func", __name__).vmap
     raise AttributeError(f"module 'facula' has no attribute '{name}'")
 
 
 def __dir__():
-    return sorted(set(globals()) | set(_LAZY) | set(_OF_ONE_DTYPE))
+    return sorted(set(globals()) | set(_LAZY) | set(_LAZY_NAMES))
 
 
 def _array_namespace(self, *, api_version=None):

@@ -3,6 +3,7 @@ from builtins import bool as _bool, float as _float, int as _int, str as _str
 from typing import Any
 
 from facula import (
+    amp as amp,
     array_api as array_api,
     autograd as autograd,
     backends as backends,
@@ -10,8 +11,10 @@ from facula import (
     func as func,
     linalg as linalg,
     nn as nn,
+    optim as optim,
     random as random,
     return_types as return_types,
+    safetensors as safetensors,
     special as special,
     utils as utils,
     version as version,
@@ -100,7 +103,22 @@ from facula._legacy import (
     ShortTensor as ShortTensor,
 )
 from facula._info import finfo as finfo, iinfo as iinfo
+from facula._plot import LossCurve as LossCurve
 from facula._print import get_printoptions as get_printoptions, set_printoptions as set_printoptions
+from facula._progress import progress as progress
+from facula._serialization import load as load, save as save
+from facula._summary import summary as summary
+from facula.amp import (
+    autocast as autocast,
+    clear_autocast_cache as clear_autocast_cache,
+    get_autocast_dtype as get_autocast_dtype,
+    is_autocast_available as is_autocast_available,
+    is_autocast_cache_enabled as is_autocast_cache_enabled,
+    is_autocast_enabled as is_autocast_enabled,
+    set_autocast_cache_enabled as set_autocast_cache_enabled,
+    set_autocast_dtype as set_autocast_dtype,
+    set_autocast_enabled as set_autocast_enabled,
+)
 from facula.autograd import (
     enable_grad as enable_grad,
     inference_mode as inference_mode,

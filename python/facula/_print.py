@@ -187,7 +187,8 @@ def tensor_text(tensor):
         extra.append(f"grad_fn=<{tensor.grad_fn.name()}>")
     elif tensor.requires_grad:
         extra.append("requires_grad=True")
-    return _joined("tensor(" + body, extra, indent) + ")"
+    text = _joined("tensor(" + body, extra, indent) + ")"
+    return f"Parameter containing:\n{text}" if tensor.__dict__.get("_is_param") else text
 
 
 def _joined(text, extra, indent):

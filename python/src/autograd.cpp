@@ -239,12 +239,13 @@ void add_autograd(nb::module_& module) {
     return nb::make_tuple(node, t.output_nr());
   });
   module.def("_increment_version", &autograd::impl::bump_version);
-  module.def("_set_anomaly", [](bool enabled, bool check_nan) {
-    autograd::AnomalyMode::set_enabled(enabled, check_nan);
+  module.def("_set_anomaly", [](bool enabled, bool check_nan, bool check_forward) {
+    autograd::AnomalyMode::set_enabled(enabled, check_nan, check_forward);
     keeps_places = enabled;
   });
   module.def("_anomaly", [] {
-    return nb::make_tuple(autograd::AnomalyMode::is_enabled(), autograd::AnomalyMode::should_check_nan());
+    return nb::make_tuple(autograd::AnomalyMode::is_enabled(), autograd::AnomalyMode::should_check_nan(),
+                          autograd::AnomalyMode::should_check_forward());
   });
 }
 

@@ -15,7 +15,8 @@ struct ExceptionType {
 // Filled by add_errors; the types live as long as the process.
 ExceptionType exceptions[] = {{"Error", nullptr},       {"ShapeError", nullptr},       {"DTypeError", nullptr},
                               {"DeviceError", nullptr}, {"OutOfMemoryError", nullptr}, {"NotSupportedError", nullptr},
-                              {"FormatError", nullptr}, {"InternalError", nullptr},    {"ValueError", nullptr}};
+                              {"FormatError", nullptr}, {"InternalError", nullptr},    {"ValueError", nullptr},
+                              {"NanError", nullptr}};
 
 PyObject* type_for(const char* name) {
   if (std::strcmp(name, "IndexError") == 0) return PyExc_IndexError;
@@ -49,6 +50,7 @@ void add_errors(nanobind::module_& module) {
   add(exceptions[6], "Data from outside that is not what it claims to be.", {error, PyExc_ValueError});
   add(exceptions[7], "A mistake of Facula itself.", {error});
   add(exceptions[8], "A value that the op does not take.", {error, PyExc_ValueError});
+  add(exceptions[9], "NaN that anomaly mode found.", {error, PyExc_FloatingPointError});
 }
 
 void set_python_error() noexcept {

@@ -10,8 +10,10 @@
 #include "cuda.h"
 #include "errors.h"
 #include "exchange.h"
+#include "files.h"
 #include "from_python.h"
 #include "op_table.h"
+#include "optim.h"
 #include "references.h"
 #include "tensor_object.h"
 #include "value_types.h"
@@ -103,4 +105,7 @@ NB_MODULE(_native, m) {
   add_exchange(m);
   add_autograd(m);
   add_cuda(m);
+  add_optim(m);
+  add_amp(m);
+  add_files(m);
 }

@@ -5,7 +5,7 @@
 
 #include "autograd/call.h"
 
-#include <facula/facula.h>
+#include <facula/tensors.h>
 
 #include <span>
 #include <tuple>

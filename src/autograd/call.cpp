@@ -5,7 +5,7 @@
 #include "core/shape.h"
 
 #include <facula/autograd/autograd.h>
-#include <facula/facula.h>
+#include <facula/tensors.h>
 
 #include <algorithm>
 
@@ -72,7 +72,7 @@ void Call::prepare(TapeNode& node) {
   }
   if (dual()) choice_.emplace(&node, wanted_.data());
   if (AnomalyMode::is_enabled()) [[unlikely]]
-    remember_place(node);
+    remember_place(node, op_name(op_));
 }
 
 void Call::check_inplace(const Tensor& self) const {

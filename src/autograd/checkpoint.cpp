@@ -1,9 +1,10 @@
 // Checkpointing by saved-tensor hooks: what is packed is a number; the first unpack runs the function again and keeps what its
 // nodes save, in the same order.
+#include "autograd/autocast.h"
 #include "autograd/saved_tensor.h"
 
 #include <facula/autograd/checkpoint.h>
-#include <facula/facula.h>
+#include <facula/tensors.h>
 
 #include <algorithm>
 #include <mutex>
@@ -18,6 +19,7 @@ struct Checkpoint {
   std::vector<bool> requires_grad;
   intrusive_ptr<TapeNode> holder;  // names the checkpoint in errors of its saved inputs
   std::optional<Tensor> rng_state;
+  detail::AutocastModes casts;
   size_t count = 0;              // tensors saved in the first run
   std::vector<Tensor> computed;  // and in the second
   std::vector<bool> taken;
@@ -61,6 +63,7 @@ void compute_again(Checkpoint& c) {
     inputs.push_back(std::move(input));
   }
   const EnableGradGuard record;
+  const detail::WithAutocast casts(c.casts);
   std::vector<Tensor> kept;
   {
     const SavedTensorHooks keep(
@@ -96,6 +99,7 @@ variable_list checkpoint(const std::function<variable_list(const variable_list&)
     state->requires_grad.push_back(input.defined() && input.requires_grad());
     state->inputs.emplace_back().save(input);
   }
+  state->casts = detail::autocast_modes();
   if (preserve_rng_state) state->rng_state = default_generator().get_state();
   const SavedTensorHooks number(
       [state](const Tensor&) -> SavedTensorHooks::Packed { return std::make_shared<size_t>(state->count++); },

@@ -3,12 +3,13 @@
 #include "autograd/engine.h"
 
 #include "autograd/anomaly.h"
+#include "autograd/autocast.h"
 #include "autograd/call.h"
 #include "autograd/pending.h"
 
 #include <facula/autograd/autograd.h>
 #include <facula/core/warning.h>
-#include <facula/facula.h>
+#include <facula/tensors.h>
 
 #include <algorithm>
 #include <unordered_map>
@@ -393,6 +394,7 @@ void GraphTask::run_node(uint32_t place) {
 std::vector<Tensor> run_backward(ArrayRef<Edge> roots, ArrayRef<Tensor> grads, ArrayRef<Edge> captures, bool capture,
                                  BackwardOptions options) {
   const AutoGradMode mode(options.create_graph);
+  const detail::AutocastOff no_casts;  // gradients have the types of the forward pass
   GraphTask task(options, capture);
   task.find_nodes(roots);
   if (capture) task.mark_needed(captures);

@@ -2,7 +2,7 @@
 #include "autograd/call.h"
 
 #include <facula/autograd/forward.h>
-#include <facula/facula.h>
+#include <facula/tensors.h>
 
 namespace facula::autograd {
 

@@ -4,7 +4,7 @@
 #include <facula/autograd/function.h>
 #include <facula/autograd/gradcheck.h>
 #include <facula/core/warning.h>
-#include <facula/facula.h>
+#include <facula/tensors.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,5 @@
 // The modes of a thread.
+#include "core/call_hooks.h"
 #include "core/tracking.h"
 
 #include <facula/autograd/modes.h>
@@ -23,7 +24,7 @@ void set_grad(bool enabled) {
 }
 
 struct Anomaly {
-  bool enabled = false, check_nan = true;
+  bool enabled = false, check_nan = true, check_forward = true;
 };
 constinit thread_local Anomaly anomaly;
 
@@ -57,13 +58,20 @@ namespace autograd {
 
 bool AnomalyMode::is_enabled() { return anomaly.enabled; }
 bool AnomalyMode::should_check_nan() { return anomaly.check_nan; }
-void AnomalyMode::set_enabled(bool enabled, bool check_nan) { anomaly = {enabled, check_nan}; }
-
-DetectAnomalyGuard::DetectAnomalyGuard(bool check_nan)
-    : before_(AnomalyMode::is_enabled()), check_before_(AnomalyMode::should_check_nan()) {
-  AnomalyMode::set_enabled(true, check_nan);
+bool AnomalyMode::should_check_forward() { return anomaly.check_forward; }
+void AnomalyMode::set_enabled(bool enabled, bool check_nan, bool check_forward) {
+  anomaly = {enabled, check_nan, check_forward};
+  if (enabled && check_nan && check_forward) detail::call_hooks |= detail::kChecksResults;
+  else detail::call_hooks &= static_cast<uint8_t>(~detail::kChecksResults);
 }
-DetectAnomalyGuard::~DetectAnomalyGuard() { AnomalyMode::set_enabled(before_, check_before_); }
+
+DetectAnomalyGuard::DetectAnomalyGuard(bool check_nan, bool check_forward)
+    : before_(AnomalyMode::is_enabled()),
+      check_before_(AnomalyMode::should_check_nan()),
+      forward_before_(AnomalyMode::should_check_forward()) {
+  AnomalyMode::set_enabled(true, check_nan, check_forward);
+}
+DetectAnomalyGuard::~DetectAnomalyGuard() { AnomalyMode::set_enabled(before_, check_before_, forward_before_); }
 
 }  // namespace autograd
 }  // namespace facula

@@ -1,6 +1,6 @@
 // Saved tensors elsewhere: on the host, or in files without a name, which vanish with the process.
 #include <facula/autograd/checkpoint.h>
-#include <facula/facula.h>
+#include <facula/tensors.h>
 
 #include <cerrno>
 #include <cstdlib>

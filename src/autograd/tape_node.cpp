@@ -5,7 +5,7 @@
 #include "core/shape.h"
 
 #include <facula/autograd/modes.h>
-#include <facula/facula.h>
+#include <facula/tensors.h>
 
 #include <algorithm>
 #include <utility>

@@ -3,7 +3,7 @@
 #include "autograd/tensor_tape.h"
 
 #include <facula/autograd/autograd.h>
-#include <facula/facula.h>
+#include <facula/tensors.h>
 
 #include <algorithm>
 #include <utility>

@@ -4,7 +4,7 @@
 #include "autograd/call.h"
 
 #include <facula/autograd/modes.h>
-#include <facula/facula.h>
+#include <facula/tensors.h>
 
 #include <mutex>
 #include <utility>

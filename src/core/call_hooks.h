@@ -1,5 +1,6 @@
 // The first link of every op call: whoever watches calls in this thread (a tracer, a profiler, a test) is told the op and
-// its attributes. With nobody watching, a call pays for one test of a thread-local flag.
+// its attributes, and anomaly mode looks at results (autograd/nan_check.h). With neither, a call pays for one test of a
+// thread-local byte.
 #pragma once
 
 #include "core/generated/op_ids.h"
@@ -30,9 +31,13 @@ class CallWatcher {
   CallWatcher* next_;
 };
 
-inline constinit thread_local CallWatcher* current_watcher __attribute__((tls_model("initial-exec"))) = nullptr;
+enum CallHook : uint8_t {
+  kWatchesCalls = 1,  // there is a CallWatcher
+  kChecksResults = 2  // results are looked at for NaN
+};
+inline constinit thread_local uint8_t call_hooks __attribute__((tls_model("initial-exec"))) = 0;
 
-inline bool call_hooks_active() { return current_watcher != nullptr; }
+inline bool call_hooks_active() { return call_hooks != 0; }
 void report_call(OpId op, const OpAttrs& attrs);
 void report_call(OpId op);
 

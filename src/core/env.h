@@ -44,7 +44,11 @@ namespace facula {
   _(VirtualEnv, "VIRTUAL_ENV", "the active Python environment, where GPU libraries may lie")        \
   _(CondaPrefix, "CONDA_PREFIX", "the same of conda")                                               \
   _(PythonPath, "PYTHONPATH", "folders of Python packages, where GPU libraries may lie")            \
-  _(Path, "PATH", "where python3 is, for the same reason")
+  _(Path, "PATH", "where python3 is, for the same reason")                                          \
+  _(Term, "TERM", "the kind of terminal: a dumb one shows no progress bars")                        \
+  _(LcAll, "LC_ALL", "whether a terminal shows UTF-8; LC_CTYPE and LANG come after it")             \
+  _(LcCtype, "LC_CTYPE", "the same")                                                                \
+  _(Lang, "LANG", "the same")
 
 enum class EnvVar {
 #define FACULA_ENV_ENUMERATOR(id, name, text) id,

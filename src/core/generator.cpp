@@ -79,7 +79,11 @@ Defaults& defaults() {
   return *all;
 }
 
+// What DefaultGeneratorGuard put in the place of the cpu's.
+thread_local GeneratorImpl* of_this_thread = nullptr;
+
 GeneratorImpl& default_impl(Device device) {
+  if (of_this_thread && !device.is_cuda()) return *of_this_thread;
   return device.is_cuda() ? defaults().of(device.has_index() ? device.index() : 0) : *defaults().cpu.impl();
 }
 
@@ -88,6 +92,14 @@ GeneratorImpl& default_impl(Device device) {
 Generator default_generator(Device device) {
   return Generator(intrusive_ptr<GeneratorImpl>::borrow(&default_impl(device)));
 }
+
+DefaultGeneratorGuard::DefaultGeneratorGuard(Generator generator)
+    : generator_(std::move(generator)), before_(of_this_thread) {
+  FACULA_CHECK(generator_.defined() && !generator_.device().is_cuda(), ValueError,
+               "DefaultGeneratorGuard: expected a generator of the cpu; create one with make_generator(seed)");
+  of_this_thread = generator_.impl();
+}
+DefaultGeneratorGuard::~DefaultGeneratorGuard() { of_this_thread = before_; }
 
 void manual_seed(uint64_t seed) {
   Defaults& all = defaults();

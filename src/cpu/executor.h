@@ -37,6 +37,14 @@ class CpuProgram {
   void run_reduction(IntArrayRef sizes, uint64_t reduced, std::span<const ArrayArg> loads,
                      std::span<const ParamValue> params, std::span<const ArrayArg> stores) const;
 
+  // Runs a program without a reduction over every item, in one parallel region. Bit k of `constant` says that load k is one
+  // element an item. A store may be a load of its item, but not overlap it in part, nor what other items have.
+  void run_list(std::span<const ListItem> items, uint64_t constant, const ParamValue* params) const;
+  // The same, and writes what the last store (float or double) comes to, stretch by stretch, to `partials`. Items have no array
+  // for that store.
+  void reduce_list(std::span<const ListItem> items, uint64_t constant, const ParamValue* params, ListReduce reduce,
+                   void* partials) const;
+
  private:
   Program program_;
   std::unique_ptr<TilePlan> plan_;

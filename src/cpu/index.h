@@ -7,6 +7,8 @@
 
 #include <facula/tensor.h>
 
+#include <initializer_list>
+
 namespace facula {
 
 // What becomes of an entry that is written: replaced, or folded with the new value.
@@ -78,6 +80,16 @@ struct IndexErrorText {
 };
 [[noreturn]] void raise_out_of_range(const IndexErrorText& text, int64_t index, int64_t size);
 
+// The memory that a walk touches: kernels of GPUs run behind the caller's back and must tell whose memory they use.
+struct WalkMemory {
+  void add(std::initializer_list<const Tensor*> tensors) {
+    for (const Tensor* t : tensors)
+      if (t->defined()) storages[count++] = t->impl()->storage.get();
+  }
+  size_t count = 0;
+  StorageImpl* storages[68];
+};
+
 // The entries of `self` at `count` places, each of them a sum of terms index * stride, times the rest dims; and their
 // counterparts in `other`.
 struct IndexWalk {
@@ -92,6 +104,7 @@ struct IndexWalk {
   IndexErrorText error{"index: ", 0};
   bool wrap = true;      // negative indices count from the end
   bool checked = false;  // the indices are known to be in range
+  bool value = false;    // `other` is one element in memory of the cpu, its strides are 0
   char* self = nullptr;
   char* other = nullptr;
   int64_t count = 1;
@@ -99,11 +112,13 @@ struct IndexWalk {
   WalkDims rest;           // strides of self and other
   int terms = 0;
   Term term[64];
+  WalkMemory memory;
 };
 
 // The entries self[p, index[p] at dim] for every place p of the index; and their counterparts in `other`.
 struct GatherWalk {
   IndexErrorText error{"gather: ", 0};
+  bool value = false;  // `other` is one element in memory of the cpu, its strides are 0
   char* self = nullptr;
   char* other = nullptr;
   const int64_t* index = nullptr;
@@ -112,6 +127,7 @@ struct GatherWalk {
   // Along the dim: entries of the index, strides of other and index.
   int64_t length = 0, other_step = 0, index_step = 0;
   WalkDims rest;  // strides of self, other and index
+  WalkMemory memory;
 };
 
 // Signatures of the kernels in the table.

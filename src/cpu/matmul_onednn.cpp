@@ -1,25 +1,15 @@
 #include "cpu/matmul_onednn.h"
 
-#include "core/env.h"
 #include "core/hash.h"
+#include "cpu/onednn.h"
 #include "cpu/parallel.h"
 #include "cpu/parallel_omp.h"
-#include "cpu/simd/simd_limit.h"
 
 #include <facula/core/error.h>
-
-#include <oneapi/dnnl/dnnl.hpp>
-
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
 
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cctype>
-#include <cstdlib>
-#include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -67,60 +57,6 @@ void over_batch(const MatmulArgs& args, One&& one) {
   });
 }
 
-#if defined(__x86_64__)
-// Some virtual machines announce AMX but hide the table of its tile sizes; oneDNN then sets tiles up wrongly and its code
-// traps.
-bool tiles_are_hidden() {
-  unsigned a, b, c, d;
-  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & (1u << 24)) == 0) return false;
-  return !__get_cpuid_count(0x1d, 0, &a, &b, &c, &d) || a == 0;
-}
-
-// Whether the user keeps oneDNN below AMX with its own variable, whose limit a call of ours would replace.
-bool user_limits_onednn() {
-  auto text = env(EnvVar::OnednnIsa);
-  if (!text) text = env(EnvVar::DnnlIsa);
-  if (!text) return false;
-  std::string name(*text);
-  for (char& c : name) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  return (name.starts_with("SSE") || name.starts_with("AVX")) && name.find("AMX") == std::string::npos;
-}
-#endif
-
-void limit_instructions() {
-#if defined(__x86_64__)
-  switch (cpu::simd_limit()) {
-    case cpu::SimdLimit::Sse4: dnnl_set_max_cpu_isa(dnnl_cpu_isa_sse41); return;
-    case cpu::SimdLimit::Avx2: dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx2); return;
-    case cpu::SimdLimit::Avx512: dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_bf16); return;
-    case cpu::SimdLimit::None:
-    case cpu::SimdLimit::Neon: break;
-  }
-  if (tiles_are_hidden() && !user_limits_onednn()) dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_bf16);
-#endif
-}
-
-// Must run before the first call of oneDNN.
-void initialize() {
-  static const bool done = [] {
-    limit_instructions();
-    return true;
-  }();
-  (void)done;
-}
-
-dnnl::engine& engine() {
-  static auto* e = [] {
-    initialize();
-    return new dnnl::engine(dnnl::engine::kind::cpu, 0);
-  }();
-  return *e;
-}
-dnnl::stream& stream() {
-  thread_local dnnl::stream s(engine());
-  return s;
-}
-
 // What a product with the primitive API depends on. Creating a primitive costs more than running a small one.
 using Key = std::array<int64_t, 15>;
 struct KeyHash {
@@ -157,9 +93,9 @@ Product make_product(const MatmulArgs& args, int64_t batch, DataType in, DataTyp
     attr.set_post_ops(post);
   }
 #if DNNL_VERSION_MAJOR >= 3
-  dnnl::matmul::primitive_desc desc(engine(), p.a, p.b, p.c, attr);
+  dnnl::matmul::primitive_desc desc(onednn::engine(), p.a, p.b, p.c, attr);
 #else
-  dnnl::matmul::primitive_desc desc(dnnl::matmul::desc(p.a, p.b, p.c), attr, engine());
+  dnnl::matmul::primitive_desc desc(dnnl::matmul::desc(p.a, p.b, p.c), attr, onednn::engine());
 #endif
   p.primitive = dnnl::matmul(desc);
   p.scratch = desc.scratchpad_desc();
@@ -189,46 +125,20 @@ const Product& cached_product(const MatmulArgs& args, int64_t batch, DataType in
   return cache.emplace(key, make_product(args, batch, in, out)).first->second;
 }
 
-// Memory that the products of a thread take turns to use.
-class Scratch {
- public:
-  // At least `bytes`; what was there before is gone.
-  void* reserve(size_t bytes) {
-    if (bytes > bytes_) {
-      memory_.reset();
-      bytes_ = 0;
-      const size_t whole = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-      memory_.reset(std::aligned_alloc(kAlignment, whole));
-      FACULA_CHECK(memory_, OutOfMemoryError, "matmul: cannot allocate ", whole, " bytes of scratch memory on cpu");
-      bytes_ = whole;
-    }
-    return memory_.get();
-  }
-
- private:
-  static constexpr size_t kAlignment = 4096;
-  struct Free {
-    void operator()(void* p) const { std::free(p); }
-  };
-  std::unique_ptr<void, Free> memory_;
-  size_t bytes_ = 0;
-};
-
 void execute(const Product& p, void* a, void* b, void* c) {
-  thread_local Scratch scratch;
-  dnnl::memory ma(p.a, engine(), a), mb(p.b, engine(), b), mc(p.c, engine(), c);
+  dnnl::memory ma(p.a, onednn::engine(), a), mb(p.b, onednn::engine(), b), mc(p.c, onednn::engine(), c);
   std::unordered_map<int, dnnl::memory> all = {{DNNL_ARG_SRC, ma}, {DNNL_ARG_WEIGHTS, mb}, {DNNL_ARG_DST, mc}};
   if (const size_t bytes = p.scratch.get_size())
-    all[DNNL_ARG_SCRATCHPAD] = dnnl::memory(p.scratch, engine(), scratch.reserve(bytes));
-  p.primitive.execute(stream(), all);
-  stream().wait();
+    all[DNNL_ARG_SCRATCHPAD] = dnnl::memory(p.scratch, onednn::engine(), onednn::scratch(bytes));
+  p.primitive.execute(onednn::stream(), all);
+  onednn::stream().wait();
 }
 
 // Without the instructions for it (VNNI), oneDNN adds products of bytes in pairs of 16 bits, which saturate.
 bool int8_products_are_exact() {
 #if defined(__x86_64__)
   static const bool exact = [] {
-    initialize();
+    onednn::initialize();
     return (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_vnni) == dnnl_cpu_isa_avx512_core_vnni;
   }();
   return exact;
@@ -268,7 +178,7 @@ void int8_through_float(const MatmulArgs& args) {
 }  // namespace
 
 void onednn_matmul_f32(const MatmulArgs& args) {
-  initialize();
+  onednn::initialize();
   // With many threads the primitive shares large products out better than sgemm does; with few it is the other way round.
   int64_t work = args.m * args.n * args.k;
   if (args.batch == 1 && args.alpha == 1 && work >= kLargeProduct && !in_parallel_region() && get_num_threads() >= 8) {
@@ -316,7 +226,7 @@ bool onednn_matmul_bf16(const MatmulArgs& args) {
 }
 
 void onednn_matmul_int8(const MatmulArgs& args) {
-  initialize();
+  onednn::initialize();
   Lead la = lead_of(args.a, args.m, args.k), lb = lead_of(args.b, args.k, args.n);
   int32_t no_offset = 0;
   ScopedOmpThreads threads(threads_for(args.m * args.n * args.k));

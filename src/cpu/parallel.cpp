@@ -45,6 +45,7 @@ void announce_release([[maybe_unused]] void* address) {
 
 std::atomic<int> num_threads{0};  // 0: not asked for yet
 thread_local bool inside_region = false;
+thread_local bool is_alone = false;  // SingleThreadGuard
 
 // A process that was forked has the thread that called fork and no other: OpenMP would wait for a team that is not there.
 const bool forks_are_watched = [] {
@@ -77,7 +78,11 @@ struct Region {
 
 }  // namespace
 
+SingleThreadGuard::SingleThreadGuard() : before_(is_alone) { is_alone = true; }
+SingleThreadGuard::~SingleThreadGuard() { is_alone = before_; }
+
 int get_num_threads() {
+  if (is_alone) return 1;
   int n = num_threads.load(std::memory_order_relaxed);
   if (n == 0) {
     const auto wanted = env_number(EnvVar::NumThreads, 1);

@@ -16,6 +16,18 @@ FACULA_API void set_num_threads(int n);
 // Whether the calling thread is running a chunk of a parallel_for.
 FACULA_API bool in_parallel_region();
 
+// While it lives, the calling thread computes alone: for threads of which there are many, as those that load data.
+class FACULA_API SingleThreadGuard {
+ public:
+  SingleThreadGuard();
+  ~SingleThreadGuard();
+  SingleThreadGuard(const SingleThreadGuard&) = delete;
+  SingleThreadGuard& operator=(const SingleThreadGuard&) = delete;
+
+ private:
+  bool before_;
+};
+
 // Calls `f(chunk_begin, chunk_end)` so that the chunks cover [begin, end) once. Chunks are contiguous, differ by at
 // most one in length and hold at least `grain` elements. Runs inline when one chunk is all there is, with one thread,
 // or inside another parallel_for. The first exception a chunk throws is thrown again here, after all chunks have

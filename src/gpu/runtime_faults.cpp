@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstring>
 #include <mutex>
+#include <string_view>
 #include <thread>
 
 namespace facula::gpu {
@@ -136,7 +137,8 @@ FaultRecord* make_fault_buffer(int device) {
 }
 
 [[noreturn]] void throw_report(const FaultRecord& report, int device) {
-  const char* op = report.op ? reinterpret_cast<const char*>(report.op) : "cuda";
+  std::string_view op = report.op ? reinterpret_cast<const char*>(report.op) : "cuda";
+  if (op.ends_with(": ")) op.remove_suffix(2);  // some name themselves by the beginning of their text
   switch (static_cast<ReportKind>(report.kind)) {
     case ReportKind::IndexOutOfRange:
       throw IndexError(str(op, ": index ", report.value, " is out of bounds for dimension with size ", report.bound,

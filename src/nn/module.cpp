@@ -5,6 +5,7 @@
 #include <facula/facula.h>
 #include <facula/nn/module.h>
 
+#include <atomic>
 #include <cctype>
 #include <memory>
 #include <mutex>
@@ -61,9 +62,23 @@ void collect(const NamedTensors& all, const std::string& prefix, std::unordered_
 
 Module::Module() : parameters_("Parameter"), buffers_("Buffer"), children_("Submodule") {}
 Module::Module(std::string name) : Module() { name_ = std::move(name); }
-Module::~Module() = default;
+Module::~Module() {
+  for (const auto& child : children_) let_go_of(**child);
+}
 Module::Module(const Module&) = default;
-Module& Module::operator=(const Module&) = default;
+Module& Module::operator=(const Module& other) {
+  if (this == &other) return *this;
+  for (const auto& child : children_) let_go_of(**child);
+  parameters_ = other.parameters_;
+  buffers_ = other.buffers_;
+  children_ = other.children_;
+  for (const auto& child : children_) (*child)->parent_.module = this;
+  pre_hooks_ = other.pre_hooks_;
+  hooks_ = other.hooks_;
+  name_ = other.name_;
+  is_training_ = other.is_training_;
+  return *this;
+}
 
 const std::string& Module::name() const noexcept {
   if (name_) return *name_;
@@ -73,6 +88,21 @@ const std::string& Module::name() const noexcept {
   const std::type_info& type = typeid(*this);
   const auto found = names.find(type);
   return found != names.end() ? found->second : names.emplace(type, readable(type)).first->second;
+}
+
+std::string Module::path() const {
+  std::string text;
+  for (const Module* at = this; at->parent_.module; at = at->parent_.module)
+    for (const auto& child : at->parent_.module->children_)
+      if (child->get() == at) {
+        text = text.empty() ? child.key() : child.key() + '.' + text;
+        break;
+      }
+  return text;
+}
+
+void Module::let_go_of(const Module& child) const {
+  if (child.parent_.module == this) const_cast<Module&>(child).parent_.module = nullptr;
 }
 
 Tensor& Module::register_parameter(std::string name, Tensor tensor, bool requires_grad) {
@@ -107,6 +137,7 @@ void Module::add_child(std::string name, std::shared_ptr<Module> module) {
   FACULA_CHECK(!children_.contains(name), ValueError, "Submodule '", name, "' already defined in ", this->name(),
                "; use replace_module to put another in its place");
   check_child("register_module", name, module.get());
+  module->parent_.module = this;
   children_.insert(std::move(name), std::move(module));
 }
 
@@ -114,12 +145,15 @@ void Module::exchange_child(const std::string& name, std::shared_ptr<Module> mod
   FACULA_CHECK(children_.contains(name), ValueError, "Submodule '", name, "' is not defined in ", this->name(),
                "; use register_module for a new one");
   check_child("replace_module", name, module.get());
+  let_go_of(*children_[name]);
+  module->parent_.module = this;
   children_[name] = std::move(module);
 }
 
 void Module::unregister_module(const std::string& name) {
   FACULA_CHECK(children_.contains(name), ValueError, "No Module with name `", name, "` is registered in ",
                this->name());
+  let_go_of(*children_[name]);
   children_.erase(name);
 }
 
@@ -208,6 +242,41 @@ std::shared_ptr<Module> Module::shared() const {
                " is asked for as a shared_ptr, but it is not stored in a shared_ptr. Make it with ",
                "std::make_shared<", name(), ">(...), or leave it out: modules(/*include_self=*/false)");
   return self;
+}
+
+namespace {
+
+int64_t next_hook_handle() {
+  static std::atomic<int64_t> next{1};
+  return next++;
+}
+
+}  // namespace
+
+int64_t Module::register_forward_pre_hook(ForwardPreHook hook) {
+  FACULA_CHECK(hook, ValueError, "register_forward_pre_hook: the hook of ", name(), " is empty");
+  return pre_hooks_.emplace_back(next_hook_handle(), std::move(hook)).first;
+}
+
+int64_t Module::register_forward_hook(ForwardHook hook) {
+  FACULA_CHECK(hook, ValueError, "register_forward_hook: the hook of ", name(), " is empty");
+  return hooks_.emplace_back(next_hook_handle(), std::move(hook)).first;
+}
+
+void Module::remove_hook(int64_t handle) {
+  const auto mine = [&](const auto& hook) { return hook.first == handle; };
+  const size_t gone = std::erase_if(pre_hooks_, mine) + std::erase_if(hooks_, mine);
+  FACULA_CHECK(gone > 0, ValueError, "remove_hook: ", name(), " has no hook ", handle);
+}
+
+// A hook may remove itself or add others: what runs is what was there when the call began.
+void Module::run_forward_pre_hooks(std::span<Tensor* const> inputs) {
+  const auto now = pre_hooks_;
+  for (const auto& [handle, hook] : now) hook(*this, inputs);
+}
+void Module::run_forward_hooks(std::span<Tensor* const> inputs, std::span<Tensor* const> outputs) {
+  const auto now = hooks_;
+  for (const auto& [handle, hook] : now) hook(*this, inputs, outputs);
 }
 
 void Module::train(bool on) {

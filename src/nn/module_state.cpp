@@ -23,6 +23,7 @@ void detail::refuse_clone_into(const Module& from, const Module& into) {
 }
 
 void Module::forget_registered() {
+  for (const auto& child : children_) let_go_of(**child);
   parameters_.clear();
   buffers_.clear();
   children_.clear();

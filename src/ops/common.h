@@ -6,7 +6,7 @@
 #include "core/tensor_impl.h"
 #include "ops/out.h"
 
-#include <facula/facula.h>
+#include <facula/tensors.h>
 
 #include "ops/generated/meaning.h"
 

@@ -41,6 +41,16 @@ void Executable::run_reduction_on_gpu(IntArrayRef sizes, uint64_t reduced, std::
   on_gpu().run_reduction(sizes, reduced, loads, params, stores, work_at(place));
 }
 
+void Executable::run_list_on_gpu(std::span<const ListItem> items, uint64_t constant, const ParamValue* params,
+                                 const RunPlace& place) const {
+  on_gpu().run_list(items, constant, params, work_at(place));
+}
+
+void Executable::reduce_list_on_gpu(std::span<const ListItem> items, uint64_t constant, const ParamValue* params,
+                                    ListReduce reduce, void* partials, const RunPlace& place) const {
+  on_gpu().reduce_list(items, constant, params, reduce, partials, work_at(place));
+}
+
 const Executable& kept_program(const Program& program) {
   static std::mutex mutex;
   static auto* programs = new std::unordered_multimap<size_t, std::unique_ptr<Executable>>;

@@ -53,7 +53,24 @@ class Executable {
     run_reduction_on_gpu(sizes, reduced, loads, params, stores, place);
   }
 
+  // One launch, or one parallel region, over many sets of arrays.
+  void run_list(std::span<const ListItem> items, uint64_t constant, const ParamValue* params,
+                const RunPlace& place) const {
+    if (place.device.is_cpu()) return cpu_.run_list(items, constant, params);
+    run_list_on_gpu(items, constant, params, place);
+  }
+
+  void reduce_list(std::span<const ListItem> items, uint64_t constant, const ParamValue* params, ListReduce reduce,
+                   void* partials, const RunPlace& place) const {
+    if (place.device.is_cpu()) return cpu_.reduce_list(items, constant, params, reduce, partials);
+    reduce_list_on_gpu(items, constant, params, reduce, partials, place);
+  }
+
  private:
+  void reduce_list_on_gpu(std::span<const ListItem> items, uint64_t constant, const ParamValue* params,
+                          ListReduce reduce, void* partials, const RunPlace& place) const;
+  void run_list_on_gpu(std::span<const ListItem> items, uint64_t constant, const ParamValue* params,
+                       const RunPlace& place) const;
   void run_on_gpu(IntArrayRef sizes, std::span<const ArrayArg> loads, std::span<const ParamValue> params,
                   std::span<const ArrayArg> stores, const RunPlace& place) const;
   void run_contiguous_on_gpu(int64_t count, const void* const* loads, const ParamValue* params, void* const* stores,

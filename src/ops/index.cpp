@@ -60,7 +60,10 @@ class Places {
       if (r == at_) r += shape_dims;
       w.rest.add(sizes_[d], strides_[d], other_strides[r++]);
     }
-    for (Entry& e : entries_) w.term[w.terms++] = term(e);
+    for (Entry& e : entries_) {
+      w.term[w.terms++] = term(e);
+      w.memory.add({&e.index});
+    }
     return true;
   }
 
@@ -244,6 +247,7 @@ Tensor index(const Tensor& self, ArrayRef<std::optional<Tensor>> indices) {
   w.error.prefix = "index: ";
   places.fill(w, result.impl()->strides);
   w.other = result.impl()->data();
+  w.memory.add({&self, &result});
   w.rest.normalise(1);
   call_kernel<IndexKernel>(OpId::index, device_type(self), w, elementSize(s->dtype));
   return result;
@@ -292,6 +296,7 @@ void index_put_(Tensor& self, ArrayRef<std::optional<Tensor>> indices, const Ten
     FACULA_INTERNAL_CHECK(places.fill(w, source.impl()->strides));
   }
   w.other = source.impl()->data();
+  w.memory.add({&self, &source});
   w.rest.normalise(0);
   call_kernel<IndexPutKernel>(OpId::index_put, device_type(self), w, s->dtype,
                               accumulate ? Combine::Add : Combine::Set);
@@ -323,6 +328,7 @@ struct SliceArguments {
     w.terms = 1;
     w.term[0] = {reinterpret_cast<const int64_t*>(index.impl()->data()), count == 1 ? 0 : 1, view.sizes[dim],
                  view.strides[dim], static_cast<int64_t>(dim)};
+    w.memory.add({&self, &index});
   }
 
   Tensor index;
@@ -337,6 +343,7 @@ void put_slices(Tensor& self, const SliceArguments& a, const Tensor& source, con
   AtLeastVector from(*source.impl());
   a.fill(w, self, from.strides, prefix);
   w.other = source.impl()->data();
+  w.memory.add({&source});
   w.rest.normalise(0);
   call_kernel<IndexPutKernel>(OpId::index_put, device_type(self), w, self.impl()->dtype, combine);
   mark_written(self);
@@ -376,6 +383,7 @@ Tensor index_select(const Tensor& self, int64_t dim, const Tensor& index) {
   AtLeastVector to(*result.impl());
   a.fill(w, self, to.strides, "index_select: index out of range in self: ");
   w.other = result.impl()->data();
+  w.memory.add({&result});
   w.rest.normalise(1);
   call_kernel<IndexKernel>(OpId::index, device_type(self), w, elementSize(s->dtype));
   return result;
@@ -403,6 +411,7 @@ void index_fill_(Tensor& self, int64_t dim, const Tensor& index, const Scalar& v
   a.fill(w, self, DimVector(a.view.sizes.size(), 0), "index_fill_: ");
   w.wrap = true;
   w.other = element.data();
+  w.value = true;
   w.rest.normalise(0);
   call_kernel<IndexPutKernel>(OpId::index_put, device_type(self), w, self.scalar_type(), Combine::Set);
   mark_written(self);
@@ -428,6 +437,7 @@ Tensor take(const Tensor& self, const Tensor& index) {
   places = as_contiguous(places);
   IndexWalk w;
   w.error = {"take: ", 0, true};
+  w.memory.add({&flat, &places, &result});
   w.self = flat.impl()->data();
   w.other = result.impl()->data();
   w.count = places.impl()->numel;
@@ -456,6 +466,7 @@ void put_(Tensor& self, const Tensor& index, const Tensor& source, bool accumula
   places = as_contiguous(places);
   IndexWalk w;
   w.error = {"put_: ", 0, true};
+  w.memory.add({&flat, &values, &places});
   w.self = flat.impl()->data();
   w.other = values.impl()->data();
   w.count = places.impl()->numel;
@@ -482,6 +493,7 @@ Tensor embedding(const Tensor& weight, const Tensor& indices, int64_t padding_id
   IndexWalk w;
   w.error = {"embedding: index out of range in self: ", 0};
   w.wrap = false;
+  w.memory.add({&weight, &rows, &result});
   w.self = table.data();
   w.other = result.impl()->data();
   w.count = rows.impl()->numel;

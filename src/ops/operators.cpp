@@ -3,7 +3,7 @@
 #include "ops/common.h"
 #include "ops/pointwise.h"
 
-#include <facula/facula.h>
+#include <facula/tensors.h>
 
 namespace facula {
 

@@ -8,11 +8,14 @@ namespace facula::meaning {
 namespace {
 
 // Self, index and the other side (result or source) of a gather or scatter, as a walk over the index's entries.
-GatherWalk make_walk(const Tensor& self, size_t dim, const Tensor& index, char* other, IntArrayRef other_strides,
-                     const char* prefix) {
+// `source` is undefined for one element in memory of the cpu, at `other`.
+GatherWalk make_walk(const Tensor& self, size_t dim, const Tensor& index, const Tensor& source, char* other,
+                     IntArrayRef other_strides, const char* prefix) {
   AtLeastVector s(*self.impl()), i(*index.impl());
   GatherWalk w;
   w.error = {prefix, static_cast<int64_t>(dim)};
+  w.memory.add({&self, &index, &source});
+  w.value = !source.defined();
   w.self = self.impl()->data();
   w.other = other;
   w.index = reinterpret_cast<const int64_t*>(index.impl()->data());
@@ -62,10 +65,10 @@ struct ScatterArguments {
   Tensor index;
 };
 
-void run(Tensor& self, const ScatterArguments& a, char* other, IntArrayRef other_strides, const char* prefix,
-         Combine combine) {
+void run(Tensor& self, const ScatterArguments& a, const Tensor& source, char* other, IntArrayRef other_strides,
+         const char* prefix, Combine combine) {
   if (a.index.impl()->numel == 0 || self.impl()->device.is_meta()) return;
-  GatherWalk w = make_walk(self, a.dim, a.index, other, other_strides, prefix);
+  GatherWalk w = make_walk(self, a.dim, a.index, source, other, other_strides, prefix);
   w.rest.normalise(0);
   call_kernel<ScatterKernel>(OpId::scatter, device_type(self), w, self.impl()->dtype, combine);
 }
@@ -74,14 +77,14 @@ void scatter_tensor(Tensor& self, int64_t dim, const Tensor& index, const Tensor
                     const char* prefix, Combine combine) {
   ScatterArguments a(self, dim, index, &src, op);
   AtLeastVector from(*src.impl());
-  run(self, a, src.impl()->data(), from.strides, prefix, combine);
+  run(self, a, src, src.impl()->data(), from.strides, prefix, combine);
   mark_written(self);
 }
 
 void scatter_number(Tensor& self, int64_t dim, const Tensor& index, const Scalar& value, Combine combine) {
   ScatterArguments a(self, dim, index, nullptr, "scatter_");
   Element element(value, self.scalar_type(), "scatter_");
-  run(self, a, element.data(), DimVector(std::max<size_t>(1, self.sizes().size()), 0), "scatter_: ", combine);
+  run(self, a, Tensor(), element.data(), DimVector(std::max<size_t>(1, self.sizes().size()), 0), "scatter_: ", combine);
   mark_written(self);
 }
 
@@ -125,7 +128,7 @@ Tensor gather(const Tensor& self, int64_t dim, const Tensor& index, bool sparse_
   Tensor result = new_tensor(places.impl()->sizes, s.dtype, s.device, kOp);
   if (s.device.is_meta() || places.impl()->numel == 0) return result;
   AtLeastVector to(*result.impl());
-  GatherWalk w = make_walk(self, d, places, result.impl()->data(), to.strides, "gather: ");
+  GatherWalk w = make_walk(self, d, places, result, result.impl()->data(), to.strides, "gather: ");
   w.rest.normalise(1);
   call_kernel<GatherKernel>(OpId::gather, device_type(self), w, elementSize(s.dtype));
   return result;
@@ -171,16 +174,16 @@ void scatter_reduce_(Tensor& self, int64_t dim, const Tensor& index, const Tenso
   const DimVector zeros(std::max<size_t>(1, self.sizes().size()), 0);
   if (!include_self) {
     Element neutral(identity(combine, dtype), dtype, kOp);
-    run(self, a, neutral.data(), zeros, kPrefix, Combine::Set);
+    run(self, a, Tensor(), neutral.data(), zeros, kPrefix, Combine::Set);
   }
   AtLeastVector from(*src.impl());
-  run(self, a, src.impl()->data(), from.strides, kPrefix, combine);
+  run(self, a, src, src.impl()->data(), from.strides, kPrefix, combine);
   if (mean && !self.impl()->device.is_meta() && a.index.impl()->numel > 0) {
     // How many values went into each place. Places that none went into are divided by one.
     Tensor counts = new_tensor(self.sizes(), ScalarType::Long, self.device(), kOp);
     fill_values(counts, include_self ? 1 : 0);
     Element one(1, ScalarType::Long, kOp);
-    run(counts, a, one.data(), zeros, kPrefix, Combine::Add);
+    run(counts, a, Tensor(), one.data(), zeros, kPrefix, Combine::Add);
     if (!include_self) facula::clamp_min_(counts, 1);
     if (isIntegralType(dtype, true)) facula::div_(self, counts, "floor");
     else facula::div_(self, counts);

@@ -20,6 +20,7 @@ from pages import blocks
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = "first"  # what the README's CMake file calls its program
 PAGES_WITH_A_PROGRAM = ("docs/autograd.md", "docs/nn.md")
+TUTORIAL = "docs/tutorial.md"  # the text blocks after C++ blocks are what the program prints, piece by piece
 GPU_PAGES = ("docs/gpu.md",)
 
 
@@ -28,7 +29,7 @@ def fail(text):
 
 
 def pages():
-    return [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "bench").glob("*.md")]
+    return [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "bench").glob("*.md"), *(ROOT / "examples").glob("*.md")]
 
 
 def check_links():
@@ -110,7 +111,8 @@ def check_subfolder(project, program, folder, compiler):
 
 def check_programs(prefix, work, compiler, gpu):
     """Each C++ block of the README becomes the program of its CMake block; the text block after it is the output. The C++
-    blocks of another page are one program together, which prints the text block after the last."""
+    blocks of another page are one program together, which prints the text block after the last, and those of the tutorial
+    one that prints all text blocks after C++ blocks."""
     page = ROOT / "README.md"
     found = blocks(page)
     projects = [b for b in found if b.language == "cmake"]
@@ -127,6 +129,14 @@ def check_programs(prefix, work, compiler, gpu):
         whole, output = parts[last], parts[last + 1]
         whole.text = "\n".join(part.text for part in parts[:last + 1] if part.language == "cpp")
         programs.append((name, whole, output))
+    if not gpu:
+        parts = blocks(ROOT / TUTORIAL)
+        code = [part for part in parts if part.language == "cpp"]
+        said = [after for part, after in zip(parts, parts[1:]) if part.language == "cpp" and after.language == "text"]
+        whole, output = code[-1], said[-1]
+        whole.text = "\n".join(part.text for part in code)
+        output.text = "".join(part.text for part in said)
+        programs.append((TUTORIAL, whole, output))
     for number, (name, program, output) in enumerate(programs, 1):
         place = f"{name}:{program.line}"
         if output.language != "text":

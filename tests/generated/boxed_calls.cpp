@@ -6,13 +6,16 @@ namespace facula::testing {
 const std::vector<BoxedOp>& boxed_ops() {
   static const std::vector<BoxedOp> table = [] {
     std::vector<BoxedOp> all;
+    add_boxed_attention(all);
     add_boxed_binary(all);
+    add_boxed_conv(all);
     add_boxed_creation(all);
     add_boxed_index(all);
     add_boxed_linalg(all);
     add_boxed_nn(all);
     add_boxed_random(all);
     add_boxed_reduce(all);
+    add_boxed_rnn(all);
     add_boxed_scan(all);
     add_boxed_shape(all);
     add_boxed_sort(all);

@@ -5,13 +5,16 @@
 
 namespace facula::testing {
 
+void add_boxed_attention(std::vector<BoxedOp>& table);
 void add_boxed_binary(std::vector<BoxedOp>& table);
+void add_boxed_conv(std::vector<BoxedOp>& table);
 void add_boxed_creation(std::vector<BoxedOp>& table);
 void add_boxed_index(std::vector<BoxedOp>& table);
 void add_boxed_linalg(std::vector<BoxedOp>& table);
 void add_boxed_nn(std::vector<BoxedOp>& table);
 void add_boxed_random(std::vector<BoxedOp>& table);
 void add_boxed_reduce(std::vector<BoxedOp>& table);
+void add_boxed_rnn(std::vector<BoxedOp>& table);
 void add_boxed_scan(std::vector<BoxedOp>& table);
 void add_boxed_shape(std::vector<BoxedOp>& table);
 void add_boxed_sort(std::vector<BoxedOp>& table);

@@ -169,6 +169,9 @@ void add_boxed_index(std::vector<BoxedOp>& table) {
       {"embedding", "embedding", "(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor", {{"Tensor", "weight", true}, {"Tensor", "indices", true}, {"int", "padding_idx", false}, {"bool", "scale_grad_by_freq", false}, {"bool", "sparse", false}},
        OpKind::Primitive, BoxedVariant::Function,
        [](BoxedArgs a) { return box(facula::embedding(arg<Tensor>(a, 0), arg<Tensor>(a, 1), arg<int64_t>(a, 2, -1), arg<bool>(a, 3, false), arg<bool>(a, 4, false))); }},
+      {"embedding_dense_backward", "embedding_dense_backward", "(Tensor grad_output, Tensor indices, int num_weights, int padding_idx, bool scale_grad_by_freq) -> Tensor", {{"Tensor", "grad_output", true}, {"Tensor", "indices", true}, {"int", "num_weights", true}, {"int", "padding_idx", true}, {"bool", "scale_grad_by_freq", true}},
+       OpKind::Primitive, BoxedVariant::Function,
+       [](BoxedArgs a) { return box(facula::embedding_dense_backward(arg<Tensor>(a, 0), arg<Tensor>(a, 1), arg<int64_t>(a, 2), arg<int64_t>(a, 3), arg<bool>(a, 4))); }},
   };
   table.insert(table.end(), std::begin(kOps), std::end(kOps));
 }

@@ -160,6 +160,15 @@ void add_boxed_random(std::vector<BoxedOp>& table) {
       {"native_dropout", "native_dropout", "(Tensor input, float p, bool? train) -> (Tensor, Tensor)", {{"Tensor", "input", true}, {"float", "p", true}, {"bool?", "train", true}},
        OpKind::Random, BoxedVariant::Function,
        [](BoxedArgs a) { return box(facula::native_dropout(arg<Tensor>(a, 0), arg<double>(a, 1), arg<std::optional<bool>>(a, 2))); }},
+      {"feature_dropout", "feature_dropout", "(Tensor input, float p, bool train) -> Tensor", {{"Tensor", "input", true}, {"float", "p", true}, {"bool", "train", true}},
+       OpKind::Random, BoxedVariant::Function,
+       [](BoxedArgs a) { return box(facula::feature_dropout(arg<Tensor>(a, 0), arg<double>(a, 1), arg<bool>(a, 2))); }},
+      {"alpha_dropout", "alpha_dropout", "(Tensor input, float p, bool train) -> Tensor", {{"Tensor", "input", true}, {"float", "p", true}, {"bool", "train", true}},
+       OpKind::Random, BoxedVariant::Function,
+       [](BoxedArgs a) { return box(facula::alpha_dropout(arg<Tensor>(a, 0), arg<double>(a, 1), arg<bool>(a, 2))); }},
+      {"feature_alpha_dropout", "feature_alpha_dropout", "(Tensor input, float p, bool train) -> Tensor", {{"Tensor", "input", true}, {"float", "p", true}, {"bool", "train", true}},
+       OpKind::Random, BoxedVariant::Function,
+       [](BoxedArgs a) { return box(facula::feature_alpha_dropout(arg<Tensor>(a, 0), arg<double>(a, 1), arg<bool>(a, 2))); }},
   };
   table.insert(table.end(), std::begin(kOps), std::end(kOps));
 }

@@ -10,9 +10,9 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "docs"))
 from pages import blocks  # noqa: E402
 
-# adding-an-op.md is followed step by step in a copy of the tree (tests/docs/follow_adding_an_op.py). The examples of gpu.md need
-# a GPU, or the one in software (test_cuda_docs.py).
-ELSEWHERE = ("adding-an-op.md", "gpu.md")
+# adding-an-op.md and adding-a-module.md are followed step by step in copies of the tree (tests/docs/follow_adding_*.py). The examples
+# of gpu.md need a GPU, or the one in software (test_cuda_docs.py).
+ELSEWHERE = ("adding-an-op.md", "adding-a-module.md", "gpu.md")
 PAGES = [page for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
          if page.name not in ELSEWHERE and any(block.language == "python" for block in blocks(page))]
 

@@ -427,7 +427,7 @@ def test_prelu_and_bilinear(rng):
     close(F.prelu(t(x), t(w[:1])), np.where(x > 0, x, w[0] * x))
     assert gradcheck(F.prelu, (t(x, requires_grad=True), t(w, requires_grad=True)))
     with pytest.raises(RuntimeError, match="channel size"):
-        F.prelu(t(x), facula.ones(4))
+        F.prelu(t(x), t(np.ones(4)))
     a, b, m = rng.normal(size=(2, 6, 3)), rng.normal(size=(2, 6, 4)), rng.normal(size=(5, 3, 4))
     bias = rng.normal(size=5)
     close(F.bilinear(t(a), t(b), t(m), t(bias)), np.einsum("...i,oij,...j->...o", a, m, b) + bias)

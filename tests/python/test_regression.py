@@ -253,7 +253,8 @@ def test_named_results_in_trees():
 
 
 @pytest.mark.parametrize("name", ["Error", "ShapeError", "DTypeError", "DeviceError", "OutOfMemoryError",
-                                  "NotSupportedError", "FormatError", "InternalError", "ArgumentError"])
+                                  "NotSupportedError", "FormatError", "InternalError", "ArgumentError",
+                                  "NanError"])
 def test_errors_pickle(name):
     kind = getattr(facula, name)
     assert (kind.__name__, kind.__module__) == (name, "facula")

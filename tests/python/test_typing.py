@@ -42,7 +42,8 @@ def test_stubs_match_the_package(tmp_path):
         r"facula\._ops.*",  # types only: the ops are in _native
         r"facula\.return_types\..*",  # tuples made in C++; the stubs say NamedTuple
         r"facula\._native\..*",  # compared by name below: it has signatures in its doc strings only
-        r"facula\.(testing|array_api|cuda)(\..*)?",  # no stubs: they are annotated where they are written
+        # No stubs: they are annotated where they are written.
+        r"facula\.(testing|array_api|cuda)(\..*)?",
         r"facula\.utils\._.*", r"facula\._(rebuild|print)\..*", r"facula\.__main__",
         r"facula\.[a-z_.]*__(getattr|dir)__",  # lazy imports, which the stubs do not need
         r"facula\.autograd\.grad_mode\.(no_grad|enable_grad|inference_mode)\..*",  # decorators with and without ()

@@ -7,9 +7,12 @@ from typing_extensions import assert_type
 
 import facula as torch
 import facula.nn.functional as F
-from facula import Tensor
+from facula import Tensor, nn
 from facula.autograd import Function
 from facula.autograd.function import FunctionCtx
+from facula.safetensors import load_file, save_file
+from facula.utils.data import DataLoader, Dataset, Subset, TensorDataset, random_split
+from facula.utils.tensorboard import SummaryWriter
 
 
 def making() -> None:
@@ -156,3 +159,84 @@ def on_a_gpu(x: Tensor) -> None:
     torch.backends.cuda.matmul.allow_tf32 = True
     torch.set_float32_matmul_precision("high")
     torch.cuda.set_device(None, 1)  # type: ignore
+
+
+class Net(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(4, width), nn.ReLU(), nn.LayerNorm(width), nn.Dropout(0.1))
+        self.heads = nn.ModuleList([nn.Linear(width, 2, bias=False)])
+        self.scale = nn.Parameter(torch.ones(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        made: Tensor = self.heads[0](self.layers(x))
+        return made * self.scale.sigmoid()
+
+
+def networks(x: Tensor) -> None:
+    net = Net(8)
+    assert_type(net.to("cpu", torch.float64).train().eval(), Net)
+    assert_type(net.scale + 1, Tensor)
+    assert_type(nn.Linear(2, 3).weight, Tensor)
+    for name, parameter in net.named_parameters():
+        assert_type(name, str)
+        assert_type(parameter, nn.Parameter)
+        assert_type(parameter.grad, Optional[Tensor])
+    for module in net.modules():
+        assert_type(module, nn.Module)
+    net.register_forward_hook(lambda module, args, output: None).remove()
+    net.load_state_dict(net.state_dict())
+    assert_type(F.logsigmoid(x), Tensor)
+    nn.init.kaiming_uniform_(net.scale, a=1.0)
+    nn.utils.clip_grad_norm_(net.parameters(), max_norm=1.0)
+    print(torch.summary(net, input_size=(1, 4)))
+    nn.Linear("4", 2)  # type: ignore
+    nn.NoSuchModule()  # type: ignore
+
+
+class Squares(Dataset[tuple[int, int]]):
+    def __getitem__(self, index: int) -> tuple[int, int]:
+        return index, index * index
+
+    def __len__(self) -> int:
+        return 10
+
+
+def training(x: Tensor, y: Tensor) -> None:
+    net, lossy = Net(8), nn.CrossEntropyLoss()
+    optimizer = torch.optim.AdamW(net.parameters(), lr=3e-4, betas=(0.9, 0.95))
+    torch.optim.SGD([{"params": net.layers.parameters(), "lr": 0.1}, {"params": [net.scale]}], momentum=0.9)
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=10)
+    scaler = torch.amp.GradScaler("cuda", enabled=False)
+    assert_type(random_split(Squares(), [0.5, 0.5])[0], Subset[tuple[int, int]])
+    assert_type(TensorDataset(x, y)[0], tuple[Tensor, ...])
+    loader = DataLoader(TensorDataset(x, y), batch_size=2, shuffle=True, generator=torch.Generator())
+    bar = torch.progress(loader, "epoch")
+    for rows, labels in bar:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss: Tensor = lossy(net(rows), labels)
+        assert_type(scaler.scale(loss), Tensor)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        scheduler.step()
+        bar.set(loss=loss)
+    assert_type(scheduler.get_last_lr(), list[float])
+    torch.optim.LBFGS(net.parameters()).step(lambda: 0.0)
+    torch.optim.LBFGS(net.parameters()).step()  # type: ignore
+    torch.optim.Adam(net.parameters(), lr="high")  # type: ignore
+    DataLoader(TensorDataset(x), batch_size="2")  # type: ignore
+
+
+def files(x: Tensor) -> None:
+    torch.save({"x": x, "epoch": 1}, "x.safetensors")
+    torch.load("x.safetensors", map_location="cpu")["x"].sum()
+    save_file({"x": x}, "x.safetensors", metadata={"made_by": "me"})
+    assert_type(load_file("x.safetensors")["x"], Tensor)
+    curve = torch.LossCurve("Training", log_y=True)
+    curve.add("loss", 1, x)
+    assert_type(curve.svg(), str)
+    with SummaryWriter("runs") as writer:
+        writer.add_scalar("loss", x, global_step=1)
+    save_file([x], "x.safetensors")  # type: ignore

@@ -11,7 +11,8 @@
   inline float name(float x, float y) { return name##f(x, y); }
 SIMGPU_MATH1(fabs)
 SIMGPU_MATH1(sqrt)
-SIMGPU_MATH1(cbrt) SIMGPU_MATH1(floor) SIMGPU_MATH1(ceil) SIMGPU_MATH1(trunc) SIMGPU_MATH1(rint) SIMGPU_MATH1(nearbyint)
+SIMGPU_MATH1(cbrt)
+SIMGPU_MATH1(floor) SIMGPU_MATH1(ceil) SIMGPU_MATH1(trunc) SIMGPU_MATH1(rint) SIMGPU_MATH1(nearbyint)
     SIMGPU_MATH1(round) SIMGPU_MATH1(exp) SIMGPU_MATH1(exp2) SIMGPU_MATH1(exp10) SIMGPU_MATH1(expm1) SIMGPU_MATH1(log)
         SIMGPU_MATH1(log2) SIMGPU_MATH1(log10) SIMGPU_MATH1(log1p) SIMGPU_MATH1(logb) SIMGPU_MATH1(sin)
             SIMGPU_MATH1(cos) SIMGPU_MATH1(tan) SIMGPU_MATH1(asin) SIMGPU_MATH1(acos) SIMGPU_MATH1(atan)

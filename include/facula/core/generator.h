@@ -54,6 +54,20 @@ FACULA_API void manual_seed(uint64_t seed);
 FACULA_API uint64_t initial_seed();
 FACULA_API uint64_t seed();
 
+// While it lives, random ops of this thread on the cpu that are given no generator draw from this one, and so does
+// default_generator(). Work that is handed to other threads stays repeatable that way: each piece brings its own.
+class FACULA_API DefaultGeneratorGuard {
+ public:
+  explicit DefaultGeneratorGuard(Generator generator);
+  ~DefaultGeneratorGuard();
+  DefaultGeneratorGuard(const DefaultGeneratorGuard&) = delete;
+  DefaultGeneratorGuard& operator=(const DefaultGeneratorGuard&) = delete;
+
+ private:
+  Generator generator_;
+  GeneratorImpl* before_;
+};
+
 namespace detail {
 inline Generator getDefaultCPUGenerator() { return default_generator(); }
 inline Generator createCPUGenerator(uint64_t seed = kDefaultSeed) { return make_generator(seed); }

@@ -6,6 +6,20 @@
 
 namespace facula {
 
+// attention
+
+// softmax(scale query key^T + mask) value, computed in tiles: the matrix of scores is never in memory. A bool mask says
+// what takes part, a float mask is added. `is_causal` lets position i see the keys up to i. With `enable_gqa` several
+// heads of the query share one of key and value. `scale` is 1 / sqrt(size of the last dimension) unless given.
+FACULA_API Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value, const std::optional<Tensor>& attn_mask = std::nullopt, double dropout_p = 0.0, bool is_causal = false, std::optional<double> scale = std::nullopt, bool enable_gqa = false);
+
+// `scaled_dot_product_attention` of 4-dimensional tensors, with the logarithm of each row's sum of exponentials and the
+// place in the random stream that dropout used.
+FACULA_API std::tuple<Tensor, Tensor, Tensor> _fused_attention(const Tensor& query, const Tensor& key, const Tensor& value, const std::optional<Tensor>& attn_mask, double dropout_p, bool is_causal, double scale);
+
+// The gradients of `_fused_attention`; the scores are computed again, tile by tile.
+FACULA_API std::tuple<Tensor, Tensor, Tensor> _fused_attention_backward(const Tensor& grad_output, const Tensor& query, const Tensor& key, const Tensor& value, const std::optional<Tensor>& attn_mask, const Tensor& output, const Tensor& logsumexp, const Tensor& rng_state, double dropout_p, bool is_causal, double scale);
+
 // binary
 
 // self + alpha other.
@@ -380,6 +394,114 @@ FACULA_API Tensor& fill_(Tensor& self, const Tensor& value);
 // Writes zero into every entry of `self`.
 FACULA_API Tensor& zero_(Tensor& self);
 
+// conv
+
+// The cross-correlation of the input (batch, channels, space) with the weight (outputs, channels / groups, kernel),
+// plus the bias. `transposed` is its gradient by the input, as an op of its own: the weight is then (channels, outputs
+// / groups, kernel).
+FACULA_API Tensor convolution(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool transposed, IntArrayRef output_padding, int64_t groups);
+
+// The gradient of `convolution` by its weight.
+FACULA_API Tensor _convolution_weight_grad(const Tensor& grad_output, const Tensor& input, IntArrayRef weight_size, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool transposed, int64_t groups);
+
+// The cross-correlation of sequences (batch, channels, length) with a kernel, plus the bias. `padding` is a number,
+// "valid" (none) or "same".
+FACULA_API Tensor conv1d(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias = std::nullopt, IntArrayRef stride = {1}, IntArrayRef padding = {0}, IntArrayRef dilation = {1}, int64_t groups = 1);
+FACULA_API Tensor conv1d(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias, IntArrayRef stride, std::string_view padding, IntArrayRef dilation = {1}, int64_t groups = 1);
+
+// The cross-correlation of images (batch, channels, height, width) with a kernel, plus the bias. `padding` is a number,
+// "valid" (none) or "same".
+FACULA_API Tensor conv2d(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias = std::nullopt, IntArrayRef stride = {1}, IntArrayRef padding = {0}, IntArrayRef dilation = {1}, int64_t groups = 1);
+FACULA_API Tensor conv2d(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias, IntArrayRef stride, std::string_view padding, IntArrayRef dilation = {1}, int64_t groups = 1);
+
+// The cross-correlation of volumes (batch, channels, depth, height, width) with a kernel, plus the bias. `padding` is a
+// number, "valid" (none) or "same".
+FACULA_API Tensor conv3d(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias = std::nullopt, IntArrayRef stride = {1}, IntArrayRef padding = {0}, IntArrayRef dilation = {1}, int64_t groups = 1);
+FACULA_API Tensor conv3d(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias, IntArrayRef stride, std::string_view padding, IntArrayRef dilation = {1}, int64_t groups = 1);
+
+// The transposed convolution of sequences: what `conv1d` of the same stride and padding would make smaller, it makes
+// larger.
+FACULA_API Tensor conv_transpose1d(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias = std::nullopt, IntArrayRef stride = {1}, IntArrayRef padding = {0}, IntArrayRef output_padding = {0}, int64_t groups = 1, IntArrayRef dilation = {1});
+
+// The transposed convolution of images: what `conv2d` of the same stride and padding would make smaller, it makes
+// larger.
+FACULA_API Tensor conv_transpose2d(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias = std::nullopt, IntArrayRef stride = {1}, IntArrayRef padding = {0}, IntArrayRef output_padding = {0}, int64_t groups = 1, IntArrayRef dilation = {1});
+
+// The transposed convolution of volumes: what `conv3d` of the same stride and padding would make smaller, it makes
+// larger.
+FACULA_API Tensor conv_transpose3d(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias = std::nullopt, IntArrayRef stride = {1}, IntArrayRef padding = {0}, IntArrayRef output_padding = {0}, int64_t groups = 1, IntArrayRef dilation = {1});
+
+// The largest entry of each window of the last dimensions and where it lies in its channel. Without a kernel size the
+// windows share the input out evenly.
+FACULA_API std::tuple<Tensor, Tensor> _max_pool(const Tensor& self, IntArrayRef output_size, IntArrayRef kernel_size, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation);
+
+// The gradient of `_max_pool` by its input.
+FACULA_API Tensor _max_pool_backward(const Tensor& grad_output, const Tensor& indices, IntArrayRef input_size);
+
+// The mean of each window of the last dimensions. Without a kernel size the windows share the input out evenly.
+FACULA_API Tensor _avg_pool(const Tensor& self, IntArrayRef output_size, IntArrayRef kernel_size, IntArrayRef stride, IntArrayRef padding, bool count_include_pad, std::optional<int64_t> divisor_override);
+
+// The gradient of `_avg_pool` by its input.
+FACULA_API Tensor _avg_pool_backward(const Tensor& grad_output, IntArrayRef input_size, IntArrayRef kernel_size, IntArrayRef stride, IntArrayRef padding, bool count_include_pad, std::optional<int64_t> divisor_override);
+
+// The largest entry of each window of sequences (batch, channels, length), and where it lies in its channel. Without
+// `stride` windows do not overlap.
+FACULA_API std::tuple<Tensor, Tensor> max_pool1d_with_indices(const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride = {}, IntArrayRef padding = {0}, IntArrayRef dilation = {1}, bool ceil_mode = false);
+
+// The largest entry of each window of sequences (batch, channels, length). Without `stride` windows do not overlap.
+FACULA_API Tensor max_pool1d(const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride = {}, IntArrayRef padding = {0}, IntArrayRef dilation = {1}, bool ceil_mode = false);
+
+// The mean of each window of sequences (batch, channels, length). Padding counts as zeros, or with `count_include_pad`
+// False not at all.
+FACULA_API Tensor avg_pool1d(const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride = {}, IntArrayRef padding = {0}, bool ceil_mode = false, bool count_include_pad = true);
+
+// Means of windows that share sequences (batch, channels, length) out evenly, as many as `output_size` says.
+FACULA_API Tensor adaptive_avg_pool1d(const Tensor& self, IntArrayRef output_size);
+
+// The largest entries of windows that share sequences (batch, channels, length) out evenly, and where they lie in their
+// channel.
+FACULA_API std::tuple<Tensor, Tensor> adaptive_max_pool1d(const Tensor& self, IntArrayRef output_size);
+
+// The largest entry of each window of images (batch, channels, height, width), and where it lies in its channel.
+// Without `stride` windows do not overlap.
+FACULA_API std::tuple<Tensor, Tensor> max_pool2d_with_indices(const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride = {}, IntArrayRef padding = {0}, IntArrayRef dilation = {1}, bool ceil_mode = false);
+
+// The largest entry of each window of images (batch, channels, height, width). Without `stride` windows do not overlap.
+FACULA_API Tensor max_pool2d(const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride = {}, IntArrayRef padding = {0}, IntArrayRef dilation = {1}, bool ceil_mode = false);
+
+// The mean of each window of images (batch, channels, height, width). Padding counts as zeros, or with
+// `count_include_pad` False not at all. `divisor_override` is what sums are divided by.
+FACULA_API Tensor avg_pool2d(const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride = {}, IntArrayRef padding = {0}, bool ceil_mode = false, bool count_include_pad = true, std::optional<int64_t> divisor_override = std::nullopt);
+
+// Means of windows that share images (batch, channels, height, width) out evenly, as many as `output_size` says.
+FACULA_API Tensor adaptive_avg_pool2d(const Tensor& self, IntArrayRef output_size);
+FACULA_API Tensor& adaptive_avg_pool2d_out(Tensor& out, const Tensor& self, IntArrayRef output_size);
+
+// The largest entries of windows that share images (batch, channels, height, width) out evenly, and where they lie in
+// their channel.
+FACULA_API std::tuple<Tensor, Tensor> adaptive_max_pool2d(const Tensor& self, IntArrayRef output_size);
+
+// The largest entry of each window of volumes (batch, channels, depth, height, width), and where it lies in its
+// channel. Without `stride` windows do not overlap.
+FACULA_API std::tuple<Tensor, Tensor> max_pool3d_with_indices(const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride = {}, IntArrayRef padding = {0}, IntArrayRef dilation = {1}, bool ceil_mode = false);
+
+// The largest entry of each window of volumes (batch, channels, depth, height, width). Without `stride` windows do not
+// overlap.
+FACULA_API Tensor max_pool3d(const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride = {}, IntArrayRef padding = {0}, IntArrayRef dilation = {1}, bool ceil_mode = false);
+
+// The mean of each window of volumes (batch, channels, depth, height, width). Padding counts as zeros, or with
+// `count_include_pad` False not at all. `divisor_override` is what sums are divided by.
+FACULA_API Tensor avg_pool3d(const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride = {}, IntArrayRef padding = {0}, bool ceil_mode = false, bool count_include_pad = true, std::optional<int64_t> divisor_override = std::nullopt);
+
+// Means of windows that share volumes (batch, channels, depth, height, width) out evenly, as many as `output_size`
+// says.
+FACULA_API Tensor adaptive_avg_pool3d(const Tensor& self, IntArrayRef output_size);
+FACULA_API Tensor& adaptive_avg_pool3d_out(Tensor& out, const Tensor& self, IntArrayRef output_size);
+
+// The largest entries of windows that share volumes (batch, channels, depth, height, width) out evenly, and where they
+// lie in their channel.
+FACULA_API std::tuple<Tensor, Tensor> adaptive_max_pool3d(const Tensor& self, IntArrayRef output_size);
+
 // creation
 
 // A tensor of the given sizes whose memory is not initialised.
@@ -572,6 +694,10 @@ FACULA_API Tensor& take_along_dim_out(Tensor& out, const Tensor& self, const Ten
 // Rows of a table at the given indices. The other arguments concern gradients only.
 FACULA_API Tensor embedding(const Tensor& weight, const Tensor& indices, int64_t padding_idx = -1, bool scale_grad_by_freq = false, bool sparse = false);
 
+// The gradient of `embedding` by its weight: the rows of `grad_output` added up by their index. Rows at `padding_idx`
+// do not count; with `scale_grad_by_freq` a row is divided by how often its index occurs.
+FACULA_API Tensor embedding_dense_backward(const Tensor& grad_output, const Tensor& indices, int64_t num_weights, int64_t padding_idx, bool scale_grad_by_freq);
+
 // linalg
 
 // The product over the last dimension of self and the last but one of other; vectors count as a row or a column,
@@ -698,6 +824,63 @@ FACULA_API Tensor binary_cross_entropy_with_logits(const Tensor& self, const Ten
 FACULA_API Tensor nll_loss(const Tensor& self, const Tensor& target, const std::optional<Tensor>& weight = std::nullopt, int64_t reduction = Reduction::Mean, int64_t ignore_index = -100);
 FACULA_API Tensor& nll_loss_out(Tensor& out, const Tensor& self, const Tensor& target, const std::optional<Tensor>& weight = std::nullopt, int64_t reduction = Reduction::Mean, int64_t ignore_index = -100);
 
+// The gradient of `softmax` by its input, from the gradient of its result and the result.
+FACULA_API Tensor _softmax_backward_data(const Tensor& grad_output, const Tensor& output, int64_t dim, ScalarType input_dtype);
+
+// The gradient of `log_softmax` by its input, from the gradient of its result and the result.
+FACULA_API Tensor _log_softmax_backward_data(const Tensor& grad_output, const Tensor& output, int64_t dim, ScalarType input_dtype);
+
+// The gradients of `layer_norm` by its input, weight and bias.
+FACULA_API std::tuple<Tensor, Tensor, Tensor> _layer_norm_backward(const Tensor& grad_output, const Tensor& input, IntArrayRef normalized_shape, const std::optional<Tensor>& weight, double eps);
+
+// The gradients of `rms_norm` by its input and weight.
+FACULA_API std::tuple<Tensor, Tensor> _rms_norm_backward(const Tensor& grad_output, const Tensor& input, IntArrayRef normalized_shape, const std::optional<Tensor>& weight, std::optional<double> eps);
+
+// `batch_norm` together with the mean and the inverse standard deviation of each channel that it used.
+FACULA_API std::tuple<Tensor, Tensor, Tensor> native_batch_norm(const Tensor& input, const std::optional<Tensor>& weight, const std::optional<Tensor>& bias, const std::optional<Tensor>& running_mean, const std::optional<Tensor>& running_var, bool training, double momentum, double eps);
+
+// Every channel (dim 1) shifted and scaled to mean 0 and variance 1, then times weight plus bias. In training the
+// statistics are those of the batch, and the running ones move towards them by `momentum`; otherwise the running ones
+// are used. `cudnn_enabled` changes nothing.
+FACULA_API Tensor batch_norm(const Tensor& input, const std::optional<Tensor>& weight, const std::optional<Tensor>& bias, const std::optional<Tensor>& running_mean, const std::optional<Tensor>& running_var, bool training, double momentum, double eps, bool cudnn_enabled = true);
+
+// The gradients of `native_batch_norm` by its input, weight and bias.
+FACULA_API std::tuple<Tensor, Tensor, Tensor> _batch_norm_backward(const Tensor& grad_output, const Tensor& input, const std::optional<Tensor>& weight, const Tensor& save_mean, const Tensor& save_invstd, bool training);
+
+// The channels (dim 1) in groups, each group of each sample shifted and scaled to mean 0 and variance 1, then times
+// weight plus bias, one of each for a channel.
+FACULA_API Tensor group_norm(const Tensor& input, int64_t num_groups, const std::optional<Tensor>& weight = std::nullopt, const std::optional<Tensor>& bias = std::nullopt, double eps = 1e-05, bool cudnn_enabled = true);
+
+// `batch_norm` with statistics of each sample alone. The running ones move towards their mean over the batch.
+FACULA_API Tensor instance_norm(const Tensor& input, const std::optional<Tensor>& weight, const std::optional<Tensor>& bias, const std::optional<Tensor>& running_mean, const std::optional<Tensor>& running_var, bool use_input_stats, double momentum, double eps, bool cudnn_enabled = true);
+
+// The first half along a dimension times the sigmoid of the second half.
+FACULA_API Tensor glu(const Tensor& self, int64_t dim = -1);
+FACULA_API Tensor& glu_out(Tensor& out, const Tensor& self, int64_t dim = -1);
+
+// The number where it is positive, else the number times a weight: one for all, or one for each channel (dim 1).
+FACULA_API Tensor prelu(const Tensor& self, const Tensor& weight);
+
+// The cross entropy of targets and probabilities between 0 and 1. Logarithms stop at -100, so the loss is finite.
+FACULA_API Tensor binary_cross_entropy(const Tensor& self, const Tensor& target, const std::optional<Tensor>& weight = std::nullopt, int64_t reduction = Reduction::Mean);
+FACULA_API Tensor& binary_cross_entropy_out(Tensor& out, const Tensor& self, const Tensor& target, const std::optional<Tensor>& weight = std::nullopt, int64_t reduction = Reduction::Mean);
+
+// target (log target - self), entry by entry: the divergence of the target from the distribution whose logarithms are
+// `self`.
+FACULA_API Tensor kl_div(const Tensor& self, const Tensor& target, int64_t reduction = Reduction::Mean, bool log_target = false);
+
+// The cross entropy of the softmax along the class dimension (1, or 0 of a single sample) and the targets: class
+// numbers, or probabilities in a tensor of the shape of `self`. `label_smoothing` mixes that share of the uniform
+// distribution into the targets.
+FACULA_API Tensor cross_entropy_loss(const Tensor& self, const Tensor& target, const std::optional<Tensor>& weight = std::nullopt, int64_t reduction = Reduction::Mean, int64_t ignore_index = -100, double label_smoothing = 0.0);
+
+// `cross_entropy_loss` of the rows of a matrix and class numbers, with the logarithms of the rows' sums of exponentials
+// and what a mean is divided by.
+FACULA_API std::tuple<Tensor, Tensor, Tensor> _cross_entropy(const Tensor& self, const Tensor& target, const std::optional<Tensor>& weight, int64_t reduction, int64_t ignore_index, double label_smoothing);
+
+// The gradient of `_cross_entropy` by the matrix.
+FACULA_API Tensor _cross_entropy_backward(const Tensor& grad_output, const Tensor& self, const Tensor& target, const std::optional<Tensor>& weight, const Tensor& logsumexp, const Tensor& total, int64_t reduction, int64_t ignore_index, double label_smoothing);
+
 // random
 
 // Uniform random numbers from 0 (included) to 1 (excluded).
@@ -791,6 +974,17 @@ FACULA_API Tensor dropout(const Tensor& input, double p, bool train);
 
 // Dropout together with the mask of the entries that were kept.
 FACULA_API std::tuple<Tensor, Tensor> native_dropout(const Tensor& input, double p, std::optional<bool> train);
+
+// In training, zeroes each channel of each sample (the first two dimensions) with probability `p` and divides the
+// others by 1 - p.
+FACULA_API Tensor feature_dropout(const Tensor& input, double p, bool train);
+
+// In training, sets each entry with probability `p` to the value at which `selu` saturates, then scales and shifts so
+// that mean 0 and variance 1 are kept.
+FACULA_API Tensor alpha_dropout(const Tensor& input, double p, bool train);
+
+// `alpha_dropout` of whole channels of samples (the first two dimensions).
+FACULA_API Tensor feature_alpha_dropout(const Tensor& input, double p, bool train);
 
 // reduce
 
@@ -937,6 +1131,49 @@ FACULA_API bool allclose(const Tensor& self, const Tensor& other, double rtol = 
 
 // Whether both tensors have the same sizes and equal entries.
 FACULA_API bool equal(const Tensor& self, const Tensor& other);
+
+// rnn
+
+// A long short-term memory over sequences (length, batch, features). `hx` is the first hidden state and the first cell
+// state; `params` are for each layer and direction the weights of input and hidden state and their biases. Gives the
+// hidden states of the last layer, and the last hidden and cell states of all layers.
+FACULA_API std::tuple<Tensor, Tensor, Tensor> lstm(const Tensor& input, TensorList hx, TensorList params, bool has_biases, int64_t num_layers, double dropout, bool train, bool bidirectional, bool batch_first);
+
+// A network of gated recurrent units over sequences (length, batch, features), with the arguments of `lstm` and one
+// state.
+FACULA_API std::tuple<Tensor, Tensor> gru(const Tensor& input, const Tensor& hx, TensorList params, bool has_biases, int64_t num_layers, double dropout, bool train, bool bidirectional, bool batch_first);
+
+// A recurrent network with tanh over sequences (length, batch, features), with the arguments of `lstm` and one state.
+FACULA_API std::tuple<Tensor, Tensor> rnn_tanh(const Tensor& input, const Tensor& hx, TensorList params, bool has_biases, int64_t num_layers, double dropout, bool train, bool bidirectional, bool batch_first);
+
+// A recurrent network with relu over sequences (length, batch, features), with the arguments of `lstm` and one state.
+FACULA_API std::tuple<Tensor, Tensor> rnn_relu(const Tensor& input, const Tensor& hx, TensorList params, bool has_biases, int64_t num_layers, double dropout, bool train, bool bidirectional, bool batch_first);
+
+// One step of `lstm`: the next hidden state and the next cell state.
+FACULA_API std::tuple<Tensor, Tensor> lstm_cell(const Tensor& input, TensorList hx, const Tensor& w_ih, const Tensor& w_hh, const std::optional<Tensor>& b_ih = std::nullopt, const std::optional<Tensor>& b_hh = std::nullopt);
+
+// One step of `gru`.
+FACULA_API Tensor gru_cell(const Tensor& input, const Tensor& hx, const Tensor& w_ih, const Tensor& w_hh, const std::optional<Tensor>& b_ih = std::nullopt, const std::optional<Tensor>& b_hh = std::nullopt);
+
+// One step of `rnn_tanh`.
+FACULA_API Tensor rnn_tanh_cell(const Tensor& input, const Tensor& hx, const Tensor& w_ih, const Tensor& w_hh, const std::optional<Tensor>& b_ih = std::nullopt, const std::optional<Tensor>& b_hh = std::nullopt);
+
+// One step of `rnn_relu`.
+FACULA_API Tensor rnn_relu_cell(const Tensor& input, const Tensor& hx, const Tensor& w_ih, const Tensor& w_hh, const std::optional<Tensor>& b_ih = std::nullopt, const std::optional<Tensor>& b_hh = std::nullopt);
+
+// One direction of one layer of `lstm`, from the input's part of the gates (length, batch, 4 hidden): hidden states,
+// cell states and gates of all steps.
+FACULA_API std::tuple<Tensor, Tensor, Tensor> _lstm_layer(const Tensor& gates_input, const Tensor& w_hh, const Tensor& hx, const Tensor& cx, bool reverse);
+
+// The gradients of `_lstm_layer`.
+FACULA_API std::tuple<Tensor, Tensor, Tensor, Tensor> _lstm_layer_backward(const Tensor& grad_output, const Tensor& grad_cells, const Tensor& gates_input, const Tensor& w_hh, const Tensor& hx, const Tensor& cx, bool reverse, const Tensor& output, const Tensor& cells, const Tensor& gates);
+
+// One direction of one layer of `gru`, from the input's part of the gates (length, batch, 3 hidden): hidden states of
+// all steps, and gates with the hidden state's part of the last.
+FACULA_API std::tuple<Tensor, Tensor> _gru_layer(const Tensor& gates_input, const Tensor& w_hh, const std::optional<Tensor>& b_hh, const Tensor& hx, bool reverse);
+
+// The gradients of `_gru_layer`.
+FACULA_API std::tuple<Tensor, Tensor, Tensor, Tensor> _gru_layer_backward(const Tensor& grad_output, const Tensor& gates_input, const Tensor& w_hh, const std::optional<Tensor>& b_hh, const Tensor& hx, bool reverse, const Tensor& output, const Tensor& gates);
 
 // scan
 

@@ -13,15 +13,21 @@
 #include <facula/nn/ordered_dict.h>
 #include <facula/tensor.h>
 
+#include <cstdint>
 #include <functional>
 #include <iosfwd>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace facula::nn {
 
+class Module;
 using NamedTensors = OrderedDict<std::string, Tensor>;
 
 // The names in which a state dict and a module differ.
@@ -29,6 +35,12 @@ struct IncompatibleKeys {
   std::vector<std::string> missing_keys;     // of the module, not in the state dict
   std::vector<std::string> unexpected_keys;  // in the state dict, not of the module
 };
+
+// Functions that run when a module is called, `layer(x)` or inside of a Sequential; `layer->forward(x)` runs none. They get the
+// tensors among the arguments, and those of the result, and may put others in their place.
+using ForwardPreHook = std::function<void(Module& module, std::span<Tensor* const> inputs)>;
+using ForwardHook =
+    std::function<void(Module& module, std::span<Tensor* const> inputs, std::span<Tensor* const> outputs)>;
 
 class FACULA_API Module : public std::enable_shared_from_this<Module> {
  public:
@@ -48,6 +60,9 @@ class FACULA_API Module : public std::enable_shared_from_this<Module> {
   Module& operator=(const Module&);
 
   const std::string& name() const noexcept;
+  // Where the module is in its network: the names under which modules registered each other, `encoder.layers.3.linear1`. Empty
+  // for a module that none has registered. One that several have registered is where the last of them put it.
+  std::string path() const;
 
   // A deep copy, for modules that derive from Cloneable. On `device` when one is given.
   virtual std::shared_ptr<Module> clone(const std::optional<Device>& device = std::nullopt) const;
@@ -116,6 +131,14 @@ class FACULA_API Module : public std::enable_shared_from_this<Module> {
   // error lists everything that is wrong and the module is as before.
   IncompatibleKeys load_state_dict(const NamedTensors& state, bool strict = true);
 
+  // Hooks, in the order in which they came. What comes back removes the hook.
+  int64_t register_forward_pre_hook(ForwardPreHook hook);
+  int64_t register_forward_hook(ForwardHook hook);
+  void remove_hook(int64_t handle);
+  bool has_forward_hooks() const noexcept { return !pre_hooks_.empty() || !hooks_.empty(); }
+  void run_forward_pre_hooks(std::span<Tensor* const> inputs);
+  void run_forward_hooks(std::span<Tensor* const> inputs, std::span<Tensor* const> outputs);
+
   // This module as another type, by that type or by its holder; null when it is none.
   template <class ModuleType>
   typename facula::detail::ModuleNamed<ModuleType>::type* as() noexcept {
@@ -153,11 +176,53 @@ class FACULA_API Module : public std::enable_shared_from_this<Module> {
   void visit_below(const NamedModulePointerApplyFunction& function, const std::string& name_prefix) const;
   std::shared_ptr<Module> shared() const;
 
+  // Who registered this module. A copy of a module has not been registered by anybody.
+  struct ParentLink {
+    ParentLink() = default;
+    ParentLink(const ParentLink&) {}
+    ParentLink& operator=(const ParentLink&) { return *this; }
+    const Module* module = nullptr;
+  };
+  void let_go_of(const Module& child) const;
+
   NamedTensors buffers_;
   OrderedDict<std::string, std::shared_ptr<Module>> children_;
+  ParentLink parent_;
+  std::vector<std::pair<int64_t, ForwardPreHook>> pre_hooks_;
+  std::vector<std::pair<int64_t, ForwardHook>> hooks_;
   std::optional<std::string> name_;
   bool is_training_ = true;
 };
+
+namespace detail {
+
+template <class T>
+void collect_tensors(T&, std::vector<Tensor*>&) {}
+inline void collect_tensors(Tensor& tensor, std::vector<Tensor*>& into) { into.push_back(&tensor); }
+template <class... Parts>
+void collect_tensors(std::tuple<Parts...>& parts, std::vector<Tensor*>& into) {
+  std::apply([&](auto&... each) { (collect_tensors(each, into), ...); }, parts);
+}
+// `module.forward(args...)` between its hooks.
+template <class M, class... Args>
+auto call_with_hooks(M& module, Args&&... args) {
+  std::tuple<std::decay_t<Args>...> held(std::forward<Args>(args)...);
+  std::vector<Tensor*> inputs, outputs;
+  collect_tensors(held, inputs);
+  module.run_forward_pre_hooks(inputs);
+  const auto call = [&] { return std::apply([&](auto&... each) { return module.forward(each...); }, held); };
+  if constexpr (std::is_void_v<decltype(call())>) {
+    call();
+    module.run_forward_hooks(inputs, outputs);
+  } else {
+    auto result = call();
+    collect_tensors(result, outputs);
+    module.run_forward_hooks(inputs, outputs);
+    return result;
+  }
+}
+
+}  // namespace detail
 
 // As libtorch prints: the module, then its children, indented.
 FACULA_API std::ostream& operator<<(std::ostream& stream, const Module& module);

@@ -42,6 +42,11 @@ struct ModuleNamed<T> {
 
 namespace nn {
 
+namespace detail {
+template <class M, class... Args>
+auto call_with_hooks(M& module, Args&&... args);  // in module.h
+}
+
 template <class Contained>
 class ModuleHolder : facula::detail::ModuleHolderIndicator {
  public:
@@ -75,9 +80,12 @@ class ModuleHolder : facula::detail::ModuleHolderIndicator {
     return impl_;
   }
 
-  // For modules that have a `forward`.
+  // For modules that have a `forward`; runs the module's hooks.
   template <class... Args, class M = Contained>
   auto operator()(Args&&... args) -> decltype(std::declval<M&>().forward(std::forward<Args>(args)...)) {
+    if constexpr (!std::is_reference_v<decltype(std::declval<M&>().forward(std::forward<Args>(args)...))>)
+      if (get()->has_forward_hooks()) [[unlikely]]
+        return detail::call_with_hooks(*get(), std::forward<Args>(args)...);
     return get()->forward(std::forward<Args>(args)...);
   }
   template <class Arg>

@@ -18,6 +18,68 @@ _Number: TypeAlias = Union[_int, _float, _complex]
 _Ints: TypeAlias = Union[_int, Sequence[_int]]
 _Device: TypeAlias = Union[_device_type, _str, _int]
 
+class __fused_attention_result(NamedTuple):
+    output: Tensor
+    logsumexp: Tensor
+    rng_state: Tensor
+
+class __fused_attention_backward_result(NamedTuple):
+    grad_query: Tensor
+    grad_key: Tensor
+    grad_value: Tensor
+
+class __max_pool_result(NamedTuple):
+    output: Tensor
+    indices: Tensor
+
+class _max_pool1d_with_indices_result(NamedTuple):
+    output: Tensor
+    indices: Tensor
+
+class _adaptive_max_pool1d_result(NamedTuple):
+    output: Tensor
+    indices: Tensor
+
+class _max_pool2d_with_indices_result(NamedTuple):
+    output: Tensor
+    indices: Tensor
+
+class _adaptive_max_pool2d_result(NamedTuple):
+    output: Tensor
+    indices: Tensor
+
+class _max_pool3d_with_indices_result(NamedTuple):
+    output: Tensor
+    indices: Tensor
+
+class _adaptive_max_pool3d_result(NamedTuple):
+    output: Tensor
+    indices: Tensor
+
+class __layer_norm_backward_result(NamedTuple):
+    grad_input: Tensor
+    grad_weight: Tensor
+    grad_bias: Tensor
+
+class __rms_norm_backward_result(NamedTuple):
+    grad_input: Tensor
+    grad_weight: Tensor
+
+class _native_batch_norm_result(NamedTuple):
+    output: Tensor
+    save_mean: Tensor
+    save_invstd: Tensor
+
+class __batch_norm_backward_result(NamedTuple):
+    grad_input: Tensor
+    grad_weight: Tensor
+    grad_bias: Tensor
+
+class __cross_entropy_result(NamedTuple):
+    loss: Tensor
+    logsumexp: Tensor
+    total: Tensor
+
 class _aminmax_result(NamedTuple):
     min: Tensor
     max: Tensor
@@ -33,6 +95,48 @@ class _min_result(NamedTuple):
 class _median_result(NamedTuple):
     values: Tensor
     indices: Tensor
+
+class _lstm_result(NamedTuple):
+    output: Tensor
+    hn: Tensor
+    cn: Tensor
+
+class _gru_result(NamedTuple):
+    output: Tensor
+    hn: Tensor
+
+class _rnn_tanh_result(NamedTuple):
+    output: Tensor
+    hn: Tensor
+
+class _rnn_relu_result(NamedTuple):
+    output: Tensor
+    hn: Tensor
+
+class _lstm_cell_result(NamedTuple):
+    hy: Tensor
+    cy: Tensor
+
+class __lstm_layer_result(NamedTuple):
+    output: Tensor
+    cells: Tensor
+    gates: Tensor
+
+class __lstm_layer_backward_result(NamedTuple):
+    grad_gates_input: Tensor
+    grad_w_hh: Tensor
+    grad_hx: Tensor
+    grad_cx: Tensor
+
+class __gru_layer_result(NamedTuple):
+    output: Tensor
+    gates: Tensor
+
+class __gru_layer_backward_result(NamedTuple):
+    grad_gates_input: Tensor
+    grad_w_hh: Tensor
+    grad_b_hh: Tensor
+    grad_hx: Tensor
 
 class _cummax_result(NamedTuple):
     values: Tensor
@@ -55,55 +159,108 @@ class _kthvalue_result(NamedTuple):
     indices: Tensor
 
 __all__ = [
-    "abs", "abs_", "absolute", "absolute_", "acos", "acos_", "acosh", "acosh_", "add", "add_", "addcdiv",
-    "addcdiv_", "addcmul", "addcmul_", "addmm", "addmm_", "addmv", "addmv_", "alias", "all", "allclose", "amax",
-    "amin", "aminmax", "angle", "any", "arange", "arccos", "arccos_", "arccosh", "arccosh_", "arcsin", "arcsin_",
-    "arcsinh", "arcsinh_", "arctan", "arctan2", "arctan2_", "arctan_", "arctanh", "arctanh_", "argmax", "argmin",
-    "argsort", "argwhere", "as_strided", "as_strided_", "asin", "asin_", "asinh", "asinh_", "atan", "atan2",
-    "atan2_", "atan_", "atanh", "atanh_", "baddbmm", "baddbmm_", "bernoulli", "bernoulli_",
-    "binary_cross_entropy_with_logits", "bincount", "bitwise_and", "bitwise_and_", "bitwise_left_shift",
-    "bitwise_left_shift_", "bitwise_not", "bitwise_not_", "bitwise_or", "bitwise_or_", "bitwise_right_shift",
-    "bitwise_right_shift_", "bitwise_xor", "bitwise_xor_", "bmm", "broadcast_to", "bucketize", "cat", "cauchy_",
-    "cdist", "ceil", "ceil_", "celu", "celu_", "chunk", "clamp", "clamp_", "clamp_max", "clamp_max_", "clamp_min",
-    "clamp_min_", "clip", "clip_", "clone", "complex", "concat", "concatenate", "conj", "conj_", "conj_physical",
-    "conj_physical_", "constant_pad_nd", "copy_", "copysign", "copysign_", "cos", "cos_", "cosh", "cosh_",
-    "cosine_similarity", "count_nonzero", "cross", "cummax", "cummin", "cumprod", "cumprod_", "cumsum", "cumsum_",
-    "deg2rad", "deg2rad_", "diag", "diag_embed", "diagonal", "diff", "digamma", "digamma_", "div", "div_", "divide",
-    "divide_", "dot", "dropout", "dstack", "elu", "elu_", "embedding", "empty", "empty_like", "empty_strided", "eq",
-    "eq_", "equal", "erf", "erf_", "erfc", "erfc_", "erfinv", "erfinv_", "exp", "exp2", "exp2_", "exp_", "expm1",
-    "expm1_", "exponential_", "eye", "fill_", "fix", "fix_", "flatten", "flip", "fliplr", "flipud", "floor",
-    "floor_", "floor_divide", "floor_divide_", "fmax", "fmin", "fmod", "fmod_", "frac", "frac_", "full",
-    "full_like", "gather", "gcd", "gcd_", "ge", "ge_", "gelu", "gelu_", "geometric_", "ger", "greater", "greater_",
-    "greater_equal", "greater_equal_", "gt", "gt_", "hardshrink", "hardsigmoid", "hardsigmoid_", "hardswish",
+    "abs", "abs_", "absolute", "absolute_", "acos", "acos_", "acosh", "acosh_", "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d", "adaptive_max_pool2d",
+    "adaptive_max_pool3d", "add", "add_", "addcdiv", "addcdiv_", "addcmul", "addcmul_", "addmm", "addmm_", "addmv",
+    "addmv_", "alias", "all", "allclose", "alpha_dropout", "amax", "amin", "aminmax", "angle", "any", "arange",
+    "arccos", "arccos_", "arccosh", "arccosh_", "arcsin", "arcsin_", "arcsinh", "arcsinh_", "arctan", "arctan2",
+    "arctan2_", "arctan_", "arctanh", "arctanh_", "argmax", "argmin", "argsort", "argwhere", "as_strided",
+    "as_strided_", "asin", "asin_", "asinh", "asinh_", "atan", "atan2", "atan2_", "atan_", "atanh", "atanh_",
+    "avg_pool1d", "avg_pool2d", "avg_pool3d", "baddbmm", "baddbmm_", "batch_norm", "bernoulli", "bernoulli_",
+    "binary_cross_entropy", "binary_cross_entropy_with_logits", "bincount", "bitwise_and", "bitwise_and_",
+    "bitwise_left_shift", "bitwise_left_shift_", "bitwise_not", "bitwise_not_", "bitwise_or", "bitwise_or_",
+    "bitwise_right_shift", "bitwise_right_shift_", "bitwise_xor", "bitwise_xor_", "bmm", "broadcast_to",
+    "bucketize", "cat", "cauchy_", "cdist", "ceil", "ceil_", "celu", "celu_", "chunk", "clamp", "clamp_",
+    "clamp_max", "clamp_max_", "clamp_min", "clamp_min_", "clip", "clip_", "clone", "complex", "concat",
+    "concatenate", "conj", "conj_", "conj_physical", "conj_physical_", "constant_pad_nd", "conv1d", "conv2d",
+    "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "convolution", "copy_", "copysign",
+    "copysign_", "cos", "cos_", "cosh", "cosh_", "cosine_similarity", "count_nonzero", "cross",
+    "cross_entropy_loss", "cummax", "cummin", "cumprod", "cumprod_", "cumsum", "cumsum_", "deg2rad", "deg2rad_",
+    "diag", "diag_embed", "diagonal", "diff", "digamma", "digamma_", "div", "div_", "divide", "divide_", "dot",
+    "dropout", "dstack", "elu", "elu_", "embedding", "embedding_dense_backward", "empty", "empty_like",
+    "empty_strided", "eq", "eq_", "equal", "erf", "erf_", "erfc", "erfc_", "erfinv", "erfinv_", "exp", "exp2",
+    "exp2_", "exp_", "expm1", "expm1_", "exponential_", "eye", "feature_alpha_dropout", "feature_dropout", "fill_",
+    "fix", "fix_", "flatten", "flip", "fliplr", "flipud", "floor", "floor_", "floor_divide", "floor_divide_",
+    "fmax", "fmin", "fmod", "fmod_", "frac", "frac_", "full", "full_like", "gather", "gcd", "gcd_", "ge", "ge_",
+    "gelu", "gelu_", "geometric_", "ger", "glu", "greater", "greater_", "greater_equal", "greater_equal_",
+    "group_norm", "gru", "gru_cell", "gt", "gt_", "hardshrink", "hardsigmoid", "hardsigmoid_", "hardswish",
     "hardswish_", "hardtanh", "hardtanh_", "heaviside", "heaviside_", "histc", "hstack", "huber_loss", "hypot",
     "hypot_", "i0", "i0_", "imag", "index", "index_add", "index_add_", "index_copy", "index_copy_", "index_fill",
-    "index_fill_", "index_put", "index_put_", "index_select", "inner", "isclose", "isfinite", "isin", "isinf",
-    "isnan", "isneginf", "isposinf", "isreal", "kron", "kthvalue", "l1_loss", "layer_norm", "lcm", "lcm_", "le",
-    "le_", "leaky_relu", "leaky_relu_", "lerp", "lerp_", "less", "less_", "less_equal", "less_equal_", "lgamma",
-    "lgamma_", "linear", "linspace", "log", "log10", "log10_", "log1p", "log1p_", "log2", "log2_", "log_",
-    "log_normal_", "log_sigmoid", "log_softmax", "logaddexp", "logaddexp2", "logcumsumexp", "logical_and",
-    "logical_and_", "logical_not", "logical_not_", "logical_or", "logical_or_", "logical_xor", "logical_xor_",
-    "logit", "logit_", "logspace", "logsumexp", "lt", "lt_", "masked_fill", "masked_fill_", "masked_scatter",
-    "masked_scatter_", "masked_select", "matmul", "max", "maximum", "mean", "median", "min", "minimum", "mish",
-    "mish_", "mm", "moveaxis", "movedim", "mse_loss", "msort", "mul", "mul_", "multinomial", "multiply",
-    "multiply_", "mv", "nan_to_num", "nan_to_num_", "nanmean", "nansum", "narrow", "native_dropout", "ne", "ne_",
-    "neg", "neg_", "negative", "negative_", "nextafter", "nextafter_", "nll_loss", "normal", "normal_", "not_equal",
-    "not_equal_", "one_hot", "ones", "ones_like", "outer", "pad", "pairwise_distance", "permute", "polar",
-    "polygamma", "polygamma_", "positive", "pow", "pow_", "prod", "put", "put_", "rad2deg", "rad2deg_", "rand",
+    "index_fill_", "index_put", "index_put_", "index_select", "inner", "instance_norm", "isclose", "isfinite",
+    "isin", "isinf", "isnan", "isneginf", "isposinf", "isreal", "kl_div", "kron", "kthvalue", "l1_loss",
+    "layer_norm", "lcm", "lcm_", "le", "le_", "leaky_relu", "leaky_relu_", "lerp", "lerp_", "less", "less_",
+    "less_equal", "less_equal_", "lgamma", "lgamma_", "linear", "linspace", "log", "log10", "log10_", "log1p",
+    "log1p_", "log2", "log2_", "log_", "log_normal_", "log_sigmoid", "log_softmax", "logaddexp", "logaddexp2",
+    "logcumsumexp", "logical_and", "logical_and_", "logical_not", "logical_not_", "logical_or", "logical_or_",
+    "logical_xor", "logical_xor_", "logit", "logit_", "logspace", "logsumexp", "lstm", "lstm_cell", "lt", "lt_",
+    "masked_fill", "masked_fill_", "masked_scatter", "masked_scatter_", "masked_select", "matmul", "max",
+    "max_pool1d", "max_pool1d_with_indices", "max_pool2d", "max_pool2d_with_indices", "max_pool3d",
+    "max_pool3d_with_indices", "maximum", "mean", "median", "min", "minimum", "mish", "mish_", "mm", "moveaxis",
+    "movedim", "mse_loss", "msort", "mul", "mul_", "multinomial", "multiply", "multiply_", "mv", "nan_to_num",
+    "nan_to_num_", "nanmean", "nansum", "narrow", "native_batch_norm", "native_dropout", "ne", "ne_", "neg", "neg_",
+    "negative", "negative_", "nextafter", "nextafter_", "nll_loss", "normal", "normal_", "not_equal", "not_equal_",
+    "one_hot", "ones", "ones_like", "outer", "pad", "pairwise_distance", "permute", "polar", "polygamma",
+    "polygamma_", "positive", "pow", "pow_", "prelu", "prod", "put", "put_", "rad2deg", "rad2deg_", "rand",
     "rand_like", "randint", "randint_like", "randn", "randn_like", "random_", "randperm", "ravel", "real",
     "reciprocal", "reciprocal_", "relu", "relu6", "relu6_", "relu_", "remainder", "remainder_", "repeat_interleave",
-    "reshape", "rms_norm", "roll", "rot90", "round", "round_", "row_stack", "rsqrt", "rsqrt_", "rsub",
-    "scalar_tensor", "scatter", "scatter_", "scatter_add", "scatter_add_", "scatter_reduce", "scatter_reduce_",
-    "searchsorted", "select", "selu", "selu_", "sgn", "sgn_", "sigmoid", "sigmoid_", "sign", "sign_", "signbit",
-    "silu", "silu_", "sin", "sin_", "sinc", "sinc_", "sinh", "sinh_", "slice", "smooth_l1_loss", "softmax",
-    "softplus", "softshrink", "sort", "split_with_sizes", "sqrt", "sqrt_", "square", "squeeze", "squeeze_", "stack",
-    "std", "std_mean", "sub", "sub_", "subtract", "subtract_", "sum", "swapaxes", "swapaxes_", "swapdims",
-    "swapdims_", "t", "t_", "take", "take_along_dim", "tan", "tan_", "tanh", "tanh_", "tensor_split", "threshold",
-    "threshold_", "tile", "topk", "trace", "transpose", "transpose_", "tril", "tril_", "tril_indices", "triu",
-    "triu_", "triu_indices", "true_divide", "true_divide_", "trunc", "trunc_", "unbind", "unflatten", "uniform_",
-    "unique_dim", "unsqueeze", "unsqueeze_", "var", "var_mean", "vdot", "view_as_complex", "view_as_real", "vstack",
-    "where", "xlogy", "xlogy_", "zero_", "zeros", "zeros_like"
+    "reshape", "rms_norm", "rnn_relu", "rnn_relu_cell", "rnn_tanh", "rnn_tanh_cell", "roll", "rot90", "round",
+    "round_", "row_stack", "rsqrt", "rsqrt_", "rsub", "scalar_tensor", "scaled_dot_product_attention", "scatter",
+    "scatter_", "scatter_add", "scatter_add_", "scatter_reduce", "scatter_reduce_", "searchsorted", "select",
+    "selu", "selu_", "sgn", "sgn_", "sigmoid", "sigmoid_", "sign", "sign_", "signbit", "silu", "silu_", "sin",
+    "sin_", "sinc", "sinc_", "sinh", "sinh_", "slice", "smooth_l1_loss", "softmax", "softplus", "softshrink",
+    "sort", "split_with_sizes", "sqrt", "sqrt_", "square", "squeeze", "squeeze_", "stack", "std", "std_mean", "sub",
+    "sub_", "subtract", "subtract_", "sum", "swapaxes", "swapaxes_", "swapdims", "swapdims_", "t", "t_", "take",
+    "take_along_dim", "tan", "tan_", "tanh", "tanh_", "tensor_split", "threshold", "threshold_", "tile", "topk",
+    "trace", "transpose", "transpose_", "tril", "tril_", "tril_indices", "triu", "triu_", "triu_indices",
+    "true_divide", "true_divide_", "trunc", "trunc_", "unbind", "unflatten", "uniform_", "unique_dim", "unsqueeze",
+    "unsqueeze_", "var", "var_mean", "vdot", "view_as_complex", "view_as_real", "vstack", "where", "xlogy",
+    "xlogy_", "zero_", "zeros", "zeros_like"
 ]
+
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: _float = 0.0,
+    is_causal: _bool = False,
+    *,
+    scale: _float | None = None,
+    enable_gqa: _bool = False,
+) -> Tensor:
+    """softmax(scale query key^T + mask) value, computed in tiles: the matrix of scores is never in memory. A bool
+    mask says what takes part, a float mask is added. `is_causal` lets position i see the keys up to i. With
+    `enable_gqa` several heads of the query share one of key and value. `scale` is 1 / sqrt(size of the last
+    dimension) unless given.
+    """
+
+def _fused_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None,
+    dropout_p: _float,
+    is_causal: _bool,
+    scale: _float,
+) -> __fused_attention_result:
+    """`scaled_dot_product_attention` of 4-dimensional tensors, with the logarithm of each row's sum of exponentials
+    and the place in the random stream that dropout used.
+    """
+
+def _fused_attention_backward(
+    grad_output: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None,
+    output: Tensor,
+    logsumexp: Tensor,
+    rng_state: Tensor,
+    dropout_p: _float,
+    is_causal: _bool,
+    scale: _float,
+) -> __fused_attention_backward_result:
+    """The gradients of `_fused_attention`; the scores are computed again, tile by tile."""
 
 @overload
 def add(input: Tensor, other: Tensor, *, alpha: _Number = 1, out: Tensor | None = None) -> Tensor:
@@ -675,6 +832,321 @@ def fill_(input: Tensor, value: Tensor) -> Tensor: ...
 def zero_(input: Tensor) -> Tensor:
     """Writes zero into every entry of `self`."""
 
+def convolution(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: _Ints,
+    padding: _Ints,
+    dilation: _Ints,
+    transposed: _bool,
+    output_padding: _Ints,
+    groups: _int,
+) -> Tensor:
+    """The cross-correlation of the input (batch, channels, space) with the weight (outputs, channels / groups,
+    kernel), plus the bias. `transposed` is its gradient by the input, as an op of its own: the weight is then
+    (channels, outputs / groups, kernel).
+    """
+
+def _convolution_weight_grad(
+    grad_output: Tensor,
+    input: Tensor,
+    weight_size: _Ints,
+    stride: _Ints,
+    padding: _Ints,
+    dilation: _Ints,
+    transposed: _bool,
+    groups: _int,
+) -> Tensor:
+    """The gradient of `convolution` by its weight."""
+
+@overload
+def conv1d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: _Ints = ...,
+    padding: _Ints = ...,
+    dilation: _Ints = ...,
+    groups: _int = 1,
+) -> Tensor:
+    """The cross-correlation of sequences (batch, channels, length) with a kernel, plus the bias. `padding` is a
+    number, "valid" (none) or "same".
+    """
+@overload
+def conv1d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: _Ints,
+    padding: _str,
+    dilation: _Ints = ...,
+    groups: _int = 1,
+) -> Tensor: ...
+
+@overload
+def conv2d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: _Ints = ...,
+    padding: _Ints = ...,
+    dilation: _Ints = ...,
+    groups: _int = 1,
+) -> Tensor:
+    """The cross-correlation of images (batch, channels, height, width) with a kernel, plus the bias. `padding` is a
+    number, "valid" (none) or "same".
+    """
+@overload
+def conv2d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: _Ints,
+    padding: _str,
+    dilation: _Ints = ...,
+    groups: _int = 1,
+) -> Tensor: ...
+
+@overload
+def conv3d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: _Ints = ...,
+    padding: _Ints = ...,
+    dilation: _Ints = ...,
+    groups: _int = 1,
+) -> Tensor:
+    """The cross-correlation of volumes (batch, channels, depth, height, width) with a kernel, plus the bias.
+    `padding` is a number, "valid" (none) or "same".
+    """
+@overload
+def conv3d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: _Ints,
+    padding: _str,
+    dilation: _Ints = ...,
+    groups: _int = 1,
+) -> Tensor: ...
+
+def conv_transpose1d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: _Ints = ...,
+    padding: _Ints = ...,
+    output_padding: _Ints = ...,
+    groups: _int = 1,
+    dilation: _Ints = ...,
+) -> Tensor:
+    """The transposed convolution of sequences: what `conv1d` of the same stride and padding would make smaller, it
+    makes larger.
+    """
+
+def conv_transpose2d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: _Ints = ...,
+    padding: _Ints = ...,
+    output_padding: _Ints = ...,
+    groups: _int = 1,
+    dilation: _Ints = ...,
+) -> Tensor:
+    """The transposed convolution of images: what `conv2d` of the same stride and padding would make smaller, it
+    makes larger.
+    """
+
+def conv_transpose3d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: _Ints = ...,
+    padding: _Ints = ...,
+    output_padding: _Ints = ...,
+    groups: _int = 1,
+    dilation: _Ints = ...,
+) -> Tensor:
+    """The transposed convolution of volumes: what `conv3d` of the same stride and padding would make smaller, it
+    makes larger.
+    """
+
+def _max_pool(
+    input: Tensor,
+    output_size: _Ints,
+    kernel_size: _Ints,
+    stride: _Ints,
+    padding: _Ints,
+    dilation: _Ints,
+) -> __max_pool_result:
+    """The largest entry of each window of the last dimensions and where it lies in its channel. Without a kernel
+    size the windows share the input out evenly.
+    """
+
+def _max_pool_backward(grad_output: Tensor, indices: Tensor, input_size: _Ints) -> Tensor:
+    """The gradient of `_max_pool` by its input."""
+
+def _avg_pool(
+    input: Tensor,
+    output_size: _Ints,
+    kernel_size: _Ints,
+    stride: _Ints,
+    padding: _Ints,
+    count_include_pad: _bool,
+    divisor_override: _int | None,
+) -> Tensor:
+    """The mean of each window of the last dimensions. Without a kernel size the windows share the input out evenly."""
+
+def _avg_pool_backward(
+    grad_output: Tensor,
+    input_size: _Ints,
+    kernel_size: _Ints,
+    stride: _Ints,
+    padding: _Ints,
+    count_include_pad: _bool,
+    divisor_override: _int | None,
+) -> Tensor:
+    """The gradient of `_avg_pool` by its input."""
+
+def max_pool1d_with_indices(
+    input: Tensor,
+    kernel_size: _Ints,
+    stride: _Ints = ...,
+    padding: _Ints = ...,
+    dilation: _Ints = ...,
+    ceil_mode: _bool = False,
+) -> _max_pool1d_with_indices_result:
+    """The largest entry of each window of sequences (batch, channels, length), and where it lies in its channel.
+    Without `stride` windows do not overlap.
+    """
+
+def max_pool1d(
+    input: Tensor,
+    kernel_size: _Ints,
+    stride: _Ints = ...,
+    padding: _Ints = ...,
+    dilation: _Ints = ...,
+    ceil_mode: _bool = False,
+) -> Tensor:
+    """The largest entry of each window of sequences (batch, channels, length). Without `stride` windows do not
+    overlap.
+    """
+
+def avg_pool1d(
+    input: Tensor,
+    kernel_size: _Ints,
+    stride: _Ints = ...,
+    padding: _Ints = ...,
+    ceil_mode: _bool = False,
+    count_include_pad: _bool = True,
+) -> Tensor:
+    """The mean of each window of sequences (batch, channels, length). Padding counts as zeros, or with
+    `count_include_pad` False not at all.
+    """
+
+def adaptive_avg_pool1d(input: Tensor, output_size: _Ints) -> Tensor:
+    """Means of windows that share sequences (batch, channels, length) out evenly, as many as `output_size` says."""
+
+def adaptive_max_pool1d(input: Tensor, output_size: _Ints) -> _adaptive_max_pool1d_result:
+    """The largest entries of windows that share sequences (batch, channels, length) out evenly, and where they lie
+    in their channel.
+    """
+
+def max_pool2d_with_indices(
+    input: Tensor,
+    kernel_size: _Ints,
+    stride: _Ints = ...,
+    padding: _Ints = ...,
+    dilation: _Ints = ...,
+    ceil_mode: _bool = False,
+) -> _max_pool2d_with_indices_result:
+    """The largest entry of each window of images (batch, channels, height, width), and where it lies in its channel.
+    Without `stride` windows do not overlap.
+    """
+
+def max_pool2d(
+    input: Tensor,
+    kernel_size: _Ints,
+    stride: _Ints = ...,
+    padding: _Ints = ...,
+    dilation: _Ints = ...,
+    ceil_mode: _bool = False,
+) -> Tensor:
+    """The largest entry of each window of images (batch, channels, height, width). Without `stride` windows do not
+    overlap.
+    """
+
+def avg_pool2d(
+    input: Tensor,
+    kernel_size: _Ints,
+    stride: _Ints = ...,
+    padding: _Ints = ...,
+    ceil_mode: _bool = False,
+    count_include_pad: _bool = True,
+    divisor_override: _int | None = None,
+) -> Tensor:
+    """The mean of each window of images (batch, channels, height, width). Padding counts as zeros, or with
+    `count_include_pad` False not at all. `divisor_override` is what sums are divided by.
+    """
+
+def adaptive_avg_pool2d(input: Tensor, output_size: _Ints, *, out: Tensor | None = None) -> Tensor:
+    """Means of windows that share images (batch, channels, height, width) out evenly, as many as `output_size` says."""
+
+def adaptive_max_pool2d(input: Tensor, output_size: _Ints) -> _adaptive_max_pool2d_result:
+    """The largest entries of windows that share images (batch, channels, height, width) out evenly, and where they
+    lie in their channel.
+    """
+
+def max_pool3d_with_indices(
+    input: Tensor,
+    kernel_size: _Ints,
+    stride: _Ints = ...,
+    padding: _Ints = ...,
+    dilation: _Ints = ...,
+    ceil_mode: _bool = False,
+) -> _max_pool3d_with_indices_result:
+    """The largest entry of each window of volumes (batch, channels, depth, height, width), and where it lies in its
+    channel. Without `stride` windows do not overlap.
+    """
+
+def max_pool3d(
+    input: Tensor,
+    kernel_size: _Ints,
+    stride: _Ints = ...,
+    padding: _Ints = ...,
+    dilation: _Ints = ...,
+    ceil_mode: _bool = False,
+) -> Tensor:
+    """The largest entry of each window of volumes (batch, channels, depth, height, width). Without `stride` windows
+    do not overlap.
+    """
+
+def avg_pool3d(
+    input: Tensor,
+    kernel_size: _Ints,
+    stride: _Ints = ...,
+    padding: _Ints = ...,
+    ceil_mode: _bool = False,
+    count_include_pad: _bool = True,
+    divisor_override: _int | None = None,
+) -> Tensor:
+    """The mean of each window of volumes (batch, channels, depth, height, width). Padding counts as zeros, or with
+    `count_include_pad` False not at all. `divisor_override` is what sums are divided by.
+    """
+
+def adaptive_avg_pool3d(input: Tensor, output_size: _Ints, *, out: Tensor | None = None) -> Tensor:
+    """Means of windows that share volumes (batch, channels, depth, height, width) out evenly, as many as
+    `output_size` says.
+    """
+
+def adaptive_max_pool3d(input: Tensor, output_size: _Ints) -> _adaptive_max_pool3d_result:
+    """The largest entries of windows that share volumes (batch, channels, depth, height, width) out evenly, and
+    where they lie in their channel.
+    """
+
 @overload
 def empty(
     size: _Ints,
@@ -1173,6 +1645,17 @@ def embedding(
 ) -> Tensor:
     """Rows of a table at the given indices. The other arguments concern gradients only."""
 
+def embedding_dense_backward(
+    grad_output: Tensor,
+    indices: Tensor,
+    num_weights: _int,
+    padding_idx: _int,
+    scale_grad_by_freq: _bool,
+) -> Tensor:
+    """The gradient of `embedding` by its weight: the rows of `grad_output` added up by their index. Rows at
+    `padding_idx` do not count; with `scale_grad_by_freq` a row is divided by how often its index occurs.
+    """
+
 def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The product over the last dimension of self and the last but one of other; vectors count as a row or a column,
     further dimensions are broadcast.
@@ -1365,6 +1848,154 @@ def nll_loss(
     """Minus the entry of self (logarithms of probabilities) at the target class, weighted by class; targets equal to
     `ignore_index` do not count.
     """
+
+def _softmax_backward_data(grad_output: Tensor, output: Tensor, dim: _int, input_dtype: _dtype) -> Tensor:
+    """The gradient of `softmax` by its input, from the gradient of its result and the result."""
+
+def _log_softmax_backward_data(grad_output: Tensor, output: Tensor, dim: _int, input_dtype: _dtype) -> Tensor:
+    """The gradient of `log_softmax` by its input, from the gradient of its result and the result."""
+
+def _layer_norm_backward(
+    grad_output: Tensor,
+    input: Tensor,
+    normalized_shape: _Ints,
+    weight: Tensor | None,
+    eps: _float,
+) -> __layer_norm_backward_result:
+    """The gradients of `layer_norm` by its input, weight and bias."""
+
+def _rms_norm_backward(
+    grad_output: Tensor,
+    input: Tensor,
+    normalized_shape: _Ints,
+    weight: Tensor | None,
+    eps: _float | None,
+) -> __rms_norm_backward_result:
+    """The gradients of `rms_norm` by its input and weight."""
+
+def native_batch_norm(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    training: _bool,
+    momentum: _float,
+    eps: _float,
+) -> _native_batch_norm_result:
+    """`batch_norm` together with the mean and the inverse standard deviation of each channel that it used."""
+
+def batch_norm(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    training: _bool,
+    momentum: _float,
+    eps: _float,
+    cudnn_enabled: _bool = True,
+) -> Tensor:
+    """Every channel (dim 1) shifted and scaled to mean 0 and variance 1, then times weight plus bias. In training
+    the statistics are those of the batch, and the running ones move towards them by `momentum`; otherwise the
+    running ones are used. `cudnn_enabled` changes nothing.
+    """
+
+def _batch_norm_backward(
+    grad_output: Tensor,
+    input: Tensor,
+    weight: Tensor | None,
+    save_mean: Tensor,
+    save_invstd: Tensor,
+    training: _bool,
+) -> __batch_norm_backward_result:
+    """The gradients of `native_batch_norm` by its input, weight and bias."""
+
+def group_norm(
+    input: Tensor,
+    num_groups: _int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: _float = 1e-05,
+    cudnn_enabled: _bool = True,
+) -> Tensor:
+    """The channels (dim 1) in groups, each group of each sample shifted and scaled to mean 0 and variance 1, then
+    times weight plus bias, one of each for a channel.
+    """
+
+def instance_norm(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    use_input_stats: _bool,
+    momentum: _float,
+    eps: _float,
+    cudnn_enabled: _bool = True,
+) -> Tensor:
+    """`batch_norm` with statistics of each sample alone. The running ones move towards their mean over the batch."""
+
+def glu(input: Tensor, dim: _int = -1, *, out: Tensor | None = None) -> Tensor:
+    """The first half along a dimension times the sigmoid of the second half."""
+
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    """The number where it is positive, else the number times a weight: one for all, or one for each channel (dim 1)."""
+
+def binary_cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    reduction: _int = ...,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The cross entropy of targets and probabilities between 0 and 1. Logarithms stop at -100, so the loss is
+    finite.
+    """
+
+def kl_div(input: Tensor, target: Tensor, reduction: _int = ..., *, log_target: _bool = False) -> Tensor:
+    """target (log target - self), entry by entry: the divergence of the target from the distribution whose
+    logarithms are `self`.
+    """
+
+def cross_entropy_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    reduction: _int = ...,
+    ignore_index: _int = -100,
+    label_smoothing: _float = 0.0,
+) -> Tensor:
+    """The cross entropy of the softmax along the class dimension (1, or 0 of a single sample) and the targets: class
+    numbers, or probabilities in a tensor of the shape of `self`. `label_smoothing` mixes that share of the
+    uniform distribution into the targets.
+    """
+
+def _cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None,
+    reduction: _int,
+    ignore_index: _int,
+    label_smoothing: _float,
+) -> __cross_entropy_result:
+    """`cross_entropy_loss` of the rows of a matrix and class numbers, with the logarithms of the rows' sums of
+    exponentials and what a mean is divided by.
+    """
+
+def _cross_entropy_backward(
+    grad_output: Tensor,
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None,
+    logsumexp: Tensor,
+    total: Tensor,
+    reduction: _int,
+    ignore_index: _int,
+    label_smoothing: _float,
+) -> Tensor:
+    """The gradient of `_cross_entropy` by the matrix."""
 
 @overload
 def rand(
@@ -1662,6 +2293,19 @@ def dropout(input: Tensor, p: _float, train: _bool) -> Tensor:
 def native_dropout(input: Tensor, p: _float, train: _bool | None) -> tuple[Tensor, Tensor]:
     """Dropout together with the mask of the entries that were kept."""
 
+def feature_dropout(input: Tensor, p: _float, train: _bool) -> Tensor:
+    """In training, zeroes each channel of each sample (the first two dimensions) with probability `p` and divides
+    the others by 1 - p.
+    """
+
+def alpha_dropout(input: Tensor, p: _float, train: _bool) -> Tensor:
+    """In training, sets each entry with probability `p` to the value at which `selu` saturates, then scales and
+    shifts so that mean 0 and variance 1 are kept.
+    """
+
+def feature_alpha_dropout(input: Tensor, p: _float, train: _bool) -> Tensor:
+    """`alpha_dropout` of whole channels of samples (the first two dimensions)."""
+
 @overload
 def sum(input: Tensor, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
     """The sum of all entries, or along the given dimensions. Integers and bool are added in int64 unless `dtype`
@@ -1925,6 +2569,149 @@ def allclose(
 
 def equal(input: Tensor, other: Tensor) -> _bool:
     """Whether both tensors have the same sizes and equal entries."""
+
+def lstm(
+    input: Tensor,
+    hx: Sequence[Tensor],
+    params: Sequence[Tensor],
+    has_biases: _bool,
+    num_layers: _int,
+    dropout: _float,
+    train: _bool,
+    bidirectional: _bool,
+    batch_first: _bool,
+) -> _lstm_result:
+    """A long short-term memory over sequences (length, batch, features). `hx` is the first hidden state and the
+    first cell state; `params` are for each layer and direction the weights of input and hidden state and their
+    biases. Gives the hidden states of the last layer, and the last hidden and cell states of all layers.
+    """
+
+def gru(
+    input: Tensor,
+    hx: Tensor,
+    params: Sequence[Tensor],
+    has_biases: _bool,
+    num_layers: _int,
+    dropout: _float,
+    train: _bool,
+    bidirectional: _bool,
+    batch_first: _bool,
+) -> _gru_result:
+    """A network of gated recurrent units over sequences (length, batch, features), with the arguments of `lstm` and
+    one state.
+    """
+
+def rnn_tanh(
+    input: Tensor,
+    hx: Tensor,
+    params: Sequence[Tensor],
+    has_biases: _bool,
+    num_layers: _int,
+    dropout: _float,
+    train: _bool,
+    bidirectional: _bool,
+    batch_first: _bool,
+) -> _rnn_tanh_result:
+    """A recurrent network with tanh over sequences (length, batch, features), with the arguments of `lstm` and one
+    state.
+    """
+
+def rnn_relu(
+    input: Tensor,
+    hx: Tensor,
+    params: Sequence[Tensor],
+    has_biases: _bool,
+    num_layers: _int,
+    dropout: _float,
+    train: _bool,
+    bidirectional: _bool,
+    batch_first: _bool,
+) -> _rnn_relu_result:
+    """A recurrent network with relu over sequences (length, batch, features), with the arguments of `lstm` and one
+    state.
+    """
+
+def lstm_cell(
+    input: Tensor,
+    hx: Sequence[Tensor],
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None = None,
+    b_hh: Tensor | None = None,
+) -> _lstm_cell_result:
+    """One step of `lstm`: the next hidden state and the next cell state."""
+
+def gru_cell(
+    input: Tensor,
+    hx: Tensor,
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None = None,
+    b_hh: Tensor | None = None,
+) -> Tensor:
+    """One step of `gru`."""
+
+def rnn_tanh_cell(
+    input: Tensor,
+    hx: Tensor,
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None = None,
+    b_hh: Tensor | None = None,
+) -> Tensor:
+    """One step of `rnn_tanh`."""
+
+def rnn_relu_cell(
+    input: Tensor,
+    hx: Tensor,
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None = None,
+    b_hh: Tensor | None = None,
+) -> Tensor:
+    """One step of `rnn_relu`."""
+
+def _lstm_layer(gates_input: Tensor, w_hh: Tensor, hx: Tensor, cx: Tensor, reverse: _bool) -> __lstm_layer_result:
+    """One direction of one layer of `lstm`, from the input's part of the gates (length, batch, 4 hidden): hidden
+    states, cell states and gates of all steps.
+    """
+
+def _lstm_layer_backward(
+    grad_output: Tensor,
+    grad_cells: Tensor,
+    gates_input: Tensor,
+    w_hh: Tensor,
+    hx: Tensor,
+    cx: Tensor,
+    reverse: _bool,
+    output: Tensor,
+    cells: Tensor,
+    gates: Tensor,
+) -> __lstm_layer_backward_result:
+    """The gradients of `_lstm_layer`."""
+
+def _gru_layer(
+    gates_input: Tensor,
+    w_hh: Tensor,
+    b_hh: Tensor | None,
+    hx: Tensor,
+    reverse: _bool,
+) -> __gru_layer_result:
+    """One direction of one layer of `gru`, from the input's part of the gates (length, batch, 3 hidden): hidden
+    states of all steps, and gates with the hidden state's part of the last.
+    """
+
+def _gru_layer_backward(
+    grad_output: Tensor,
+    gates_input: Tensor,
+    w_hh: Tensor,
+    b_hh: Tensor | None,
+    hx: Tensor,
+    reverse: _bool,
+    output: Tensor,
+    gates: Tensor,
+) -> __gru_layer_backward_result:
+    """The gradients of `_gru_layer`."""
 
 def cumsum(input: Tensor, dim: _int, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
     """Running sums along a dimension."""
@@ -3793,6 +4580,11 @@ class _TensorOps:
 
     def log_softmax(self, dim: _int, dtype: _dtype | None = None) -> Tensor:
         """The logarithm of the softmax, without loss of accuracy."""
+
+    def prelu(self, weight: Tensor) -> Tensor:
+        """The number where it is positive, else the number times a weight: one for all, or one for each channel (dim
+        1).
+        """
 
     @overload
     def bernoulli(self, *, generator: Generator | None = None) -> Tensor:

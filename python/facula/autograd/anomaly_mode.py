@@ -1,4 +1,4 @@
-"""Finding the operation whose gradient fails, or is the first that is not a number."""
+"""Finding the operation that fails in backward, or that makes the first NaN, forwards or backwards."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ from .. import _native
 
 
 class detect_anomaly:
-    """In this block operations keep the place where they were called, and backward stops at the first NaN.
+    """In this block operations keep the place where they were called, and the first NaN raises a NanError.
 
-    It makes everything slower: for finding mistakes only.
+    In the forward pass that is the first operation whose result holds NaN while none of its tensors does, and the error
+    names it, what it was given and the module that it was called in; ``check_forward=False`` leaves that out. In backward it
+    is the first gradient that holds NaN. It makes everything slower: for finding mistakes only.
     """
 
-    def __init__(self, check_nan=True):
+    def __init__(self, check_nan=True, *, check_forward=True):
         self.check_nan = bool(check_nan)
+        self.check_forward = bool(check_forward)
 
     def __enter__(self):
         self._before = _native._anomaly()
-        _native._set_anomaly(True, self.check_nan)
+        _native._set_anomaly(True, self.check_nan, self.check_forward)
 
     def __exit__(self, *error):
         _native._set_anomaly(*self._before)
@@ -25,9 +28,9 @@ class detect_anomaly:
 class set_detect_anomaly:
     """The same from now on, or, as a context manager, until the end of the block."""
 
-    def __init__(self, mode, check_nan=True):
+    def __init__(self, mode, check_nan=True, *, check_forward=True):
         self._before = _native._anomaly()
-        _native._set_anomaly(bool(mode), bool(check_nan))
+        _native._set_anomaly(bool(mode), bool(check_nan), bool(check_forward))
 
     def __enter__(self):
         pass

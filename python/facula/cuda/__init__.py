@@ -61,6 +61,9 @@ def ipc_collect() -> None:
 
 
 def __getattr__(name: str) -> _Any:
+    if name == "amp":  # its older name
+        import importlib
+        return importlib.import_module(".amp", __name__)
     if name == "default_generators":
         return tuple(_native._cuda._default_generator(i) for i in range(device_count()))
     raise AttributeError(f"module 'facula.cuda' has no attribute '{name}'")

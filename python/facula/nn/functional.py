@@ -6,104 +6,21 @@ import math as _math
 from .. import _native
 from .._arguments import give as _give, known_any as _known_any, need_tensor as _need_tensor
 from .._native import Tensor as _Tensor
+from ._functional import *  # noqa: F401,F403
+from ._reduction import _REDUCTIONS, reduction as _reduction
 
-gelu, hardshrink, softshrink, softplus = _native.gelu, _native.hardshrink, _native.softshrink, _native.softplus
-sigmoid, tanh, logsigmoid = _native.sigmoid, _native.tanh, _native.log_sigmoid
+sigmoid, tanh = _native.sigmoid, _native.tanh
 relu_, relu6_, selu_, celu_, threshold_ = (_native.relu_, _native.relu6_, _native.selu_, _native.celu_,
                                            _native.threshold_)
 leaky_relu_, hardtanh_ = _native.leaky_relu_, _native.hardtanh_
-linear, cosine_similarity, pairwise_distance = _native.linear, _native.cosine_similarity, _native.pairwise_distance
 one_hot, pad = _native.one_hot, _native.pad
-
-_REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
-
-
-def _reduction(name, function):
-    try:
-        return _REDUCTIONS[name]
-    except (KeyError, TypeError):
-        raise ValueError(f"{function}(): '{name}' is not a reduction; use 'none', 'mean' or 'sum'") from None
-
-
-def relu(input, inplace=False):
-    """The number where it is positive, else zero."""
-    return _native.relu_(input) if inplace else _native.relu(input)
-
-
-def relu6(input, inplace=False):
-    """The number clamped to the range from 0 to 6."""
-    return _native.relu6_(input) if inplace else _native.relu6(input)
-
-
-def elu(input, alpha=1.0, inplace=False):
-    """x where it is positive, else alpha (exp(x) - 1)."""
-    return _native.elu_(input, alpha) if inplace else _native.elu(input, alpha)
+conv1d, conv2d, conv3d = _native.conv1d, _native.conv2d, _native.conv3d
+scaled_dot_product_attention = _native.scaled_dot_product_attention
 
 
 def elu_(input, alpha=1.0):
     """`elu` in place."""
     return _native.elu_(input, alpha)
-
-
-def selu(input, inplace=False):
-    """The exponential linear unit that keeps mean 0 and variance 1 from layer to layer."""
-    return _native.selu_(input) if inplace else _native.selu(input)
-
-
-def celu(input, alpha=1.0, inplace=False):
-    """x where it is positive, else alpha (exp(x / alpha) - 1)."""
-    return _native.celu_(input, alpha) if inplace else _native.celu(input, alpha)
-
-
-def silu(input, inplace=False):
-    """The number times its sigmoid."""
-    return _native.silu_(input) if inplace else _native.silu(input)
-
-
-def mish(input, inplace=False):
-    """x tanh(log(1 + exp(x)))."""
-    return _native.mish_(input) if inplace else _native.mish(input)
-
-
-def leaky_relu(input, negative_slope=0.01, inplace=False):
-    """The number where it is positive, else the number times `negative_slope`."""
-    return _native.leaky_relu_(input, negative_slope) if inplace else _native.leaky_relu(input, negative_slope)
-
-
-def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
-    """The number clamped to the range from `min_val` to `max_val`."""
-    return _native.hardtanh_(input, min_val, max_val) if inplace else _native.hardtanh(input, min_val, max_val)
-
-
-def hardsigmoid(input, inplace=False):
-    """x / 6 + 1/2, clamped to the range from 0 to 1."""
-    return _native.hardsigmoid_(input) if inplace else _native.hardsigmoid(input)
-
-
-def hardswish(input, inplace=False):
-    """The number times its hardsigmoid."""
-    return _native.hardswish_(input) if inplace else _native.hardswish(input)
-
-
-def threshold(input, threshold, value, inplace=False):
-    """The number where it is above the threshold, else `value`."""
-    return _native.threshold_(input, threshold, value) if inplace else _native.threshold(input, threshold, value)
-
-
-def prelu(input, weight):
-    """The number where it is positive, else the number times a weight: one for all, or one for each channel."""
-    _need_tensor("prelu", input=input, weight=weight)
-    if weight.dim() > 1:
-        raise RuntimeError(f"prelu(): expected `weight` to be a scalar or 1D tensor, but got ndim = {weight.dim()}")
-    if weight.numel() != 1:
-        channels = input.shape[1] if input.dim() > 1 else 1
-        if weight.numel() != channels:
-            raise RuntimeError("prelu(): mismatch of parameter numbers and input channel size: found parameter numbers "
-                               f"= {weight.numel()} and channel size = {channels}")
-        weight = weight.reshape((-1,) + (1,) * (input.dim() - 2))
-    elif weight.dim():
-        weight = weight.reshape(())
-    return _native.where(input > 0, input, weight * input)
 
 
 def softmax(input, dim=None, dtype=None):
@@ -140,30 +57,11 @@ def tanhshrink(input):
     return input - input.tanh()
 
 
-def glu(input, dim=-1):
-    """The first half times the sigmoid of the second."""
-    _need_tensor("glu", input=input)
-    if input.shape[dim] % 2:
-        raise RuntimeError(f"glu(): the size {input.shape[dim]} of dim {dim} must be even to be halved")
-    a, b = input.chunk(2, dim)
-    return a * b.sigmoid()
-
-
 def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
     """Vectors along `dim` divided by their norm."""
     _need_tensor("normalize", input=input)
     dims = [dim] if isinstance(dim, int) else list(dim)
     return _give(input / _native.norm(input, p, dims, True).clamp_min(eps).expand_as(input), out)
-
-
-def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
-    """Mean 0 and variance 1 over the last dims, then weight and bias."""
-    return _native.layer_norm(input, normalized_shape, weight, bias, eps)
-
-
-def rms_norm(input, normalized_shape, weight=None, eps=None):
-    """Divided by the root of the mean square over the last dims, then weight."""
-    return _native.rms_norm(input, normalized_shape, weight, eps)
 
 
 def dropout(input, p=0.5, training=True, inplace=False):
@@ -174,122 +72,99 @@ def dropout(input, p=0.5, training=True, inplace=False):
     return input.copy_(made) if inplace else made
 
 
+def _channel_dropout(function, input, p, training, inplace, dims):
+    _need_tensor(function, input=input)
+    if not 0 <= p <= 1:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    if input.dim() not in (dims - 1, dims):
+        raise RuntimeError(f"{function}(): expects an input of {dims - 1} or {dims} dims, got the shape {list(input.shape)}")
+    batched = input.dim() == dims
+    made = _native.feature_dropout(input if batched else input.unsqueeze(0), p, training)
+    made = made if batched else made.squeeze(0)
+    return input.copy_(made) if inplace else made
+
+
+def dropout1d(input, p=0.5, training=True, inplace=False):
+    """Zeroes whole channels of (N, C, L) or (C, L) with probability p and scales the others up."""
+    return _channel_dropout("dropout1d", input, p, training, inplace, 3)
+
+
+def dropout2d(input, p=0.5, training=True, inplace=False):
+    """Zeroes whole channels of (N, C, H, W) or (C, H, W) with probability p and scales the others up."""
+    return _channel_dropout("dropout2d", input, p, training, inplace, 4)
+
+
+def batch_norm(input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
+    """Mean 0 and variance 1 for each channel, then weight and bias; in training the running values follow."""
+    _need_tensor("batch_norm", input=input)
+    if training and input.dim() > 1 and input.numel() == input.shape[1]:
+        raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
+    return _native.batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
+
+
+def _max_pool(plain, with_indices, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices):
+    stride = kernel_size if stride is None else stride
+    return (with_indices if return_indices else plain)(input, kernel_size, stride, padding, dilation, ceil_mode)
+
+
+def max_pool1d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
+    """The largest entry of each window; with `return_indices` also where it lies."""
+    return _max_pool(_native.max_pool1d, _native.max_pool1d_with_indices, input, kernel_size, stride, padding, dilation,
+                     ceil_mode, return_indices)
+
+
+def max_pool2d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
+    """The largest entry of each window; with `return_indices` also where it lies."""
+    return _max_pool(_native.max_pool2d, _native.max_pool2d_with_indices, input, kernel_size, stride, padding, dilation,
+                     ceil_mode, return_indices)
+
+
+def max_pool3d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
+    """The largest entry of each window; with `return_indices` also where it lies."""
+    return _max_pool(_native.max_pool3d, _native.max_pool3d_with_indices, input, kernel_size, stride, padding, dilation,
+                     ceil_mode, return_indices)
+
+
+def _closed_sizes(input, output_size, count):
+    """Sizes that are left open are those of the input."""
+    sizes = (output_size,) * count if output_size is None or isinstance(output_size, int) else tuple(output_size)
+    if len(sizes) != count:
+        raise ValueError(f"output_size must be one number or {count}, got {output_size}")
+    return tuple(have if want is None else want for want, have in zip(sizes, input.shape[-count:]))
+
+
+def adaptive_avg_pool2d(input, output_size):
+    """The means of windows that are chosen so that `output_size` of them come out."""
+    _need_tensor("adaptive_avg_pool2d", input=input)
+    return _native.adaptive_avg_pool2d(input, _closed_sizes(input, output_size, 2))
+
+
+def adaptive_avg_pool3d(input, output_size):
+    """The means of windows that are chosen so that `output_size` of them come out."""
+    _need_tensor("adaptive_avg_pool3d", input=input)
+    return _native.adaptive_avg_pool3d(input, _closed_sizes(input, output_size, 3))
+
+
 def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
     """Rows of `weight`, picked by the integers in `input`."""
     _need_tensor("embedding", input=input, weight=weight)
-    if max_norm is not None:
-        raise NotImplementedError("embedding(): max_norm is not here yet; renormalise the rows of weight beforehand")
     if padding_idx is None:
         padding_idx = -1
     elif not -weight.shape[0] <= padding_idx < weight.shape[0]:
         raise IndexError(f"embedding(): padding_idx {padding_idx} is out of range for {weight.shape[0]} rows")
     elif padding_idx < 0:
         padding_idx += weight.shape[0]
+    if max_norm is not None:
+        # Rows that are looked up and too long are shortened, in the table itself.
+        table, used = weight.detach(), input.reshape(-1).unique()
+        rows = table[used]
+        lengths = rows.norm(norm_type, 1, keepdim=True)
+        table[used] = _native.where(lengths > max_norm, rows * (max_norm / (lengths + 1e-7)), rows)
     return _native.embedding(weight, input, padding_idx, scale_grad_by_freq, sparse)
-
-
-def mse_loss(input, target, reduction="mean"):
-    """The squared error."""
-    return _native.mse_loss(input, target, _reduction(reduction, "mse_loss"))
-
-
-def l1_loss(input, target, reduction="mean"):
-    """The absolute error."""
-    return _native.l1_loss(input, target, _reduction(reduction, "l1_loss"))
-
-
-def smooth_l1_loss(input, target, reduction="mean", beta=1.0):
-    """Squared below `beta`, absolute above."""
-    return _native.smooth_l1_loss(input, target, _reduction(reduction, "smooth_l1_loss"), beta)
-
-
-def huber_loss(input, target, reduction="mean", delta=1.0):
-    """Squared below `delta`, absolute times delta above."""
-    return _native.huber_loss(input, target, _reduction(reduction, "huber_loss"), delta)
-
-
-def binary_cross_entropy_with_logits(input, target, weight=None, reduction="mean", pos_weight=None):
-    """Cross entropy between sigmoid(input) and targets in [0, 1]."""
-    return _native.binary_cross_entropy_with_logits(input, target, weight, pos_weight,
-                                                    _reduction(reduction, "binary_cross_entropy_with_logits"))
-
-
-def nll_loss(input, target, weight=None, ignore_index=-100, reduction="mean"):
-    """Minus the log probability of the target class."""
-    return _native.nll_loss(input, target, weight, _reduction(reduction, "nll_loss"), ignore_index)
-
-
-def cross_entropy(input, target, weight=None, ignore_index=-100, reduction="mean", label_smoothing=0.0):
-    """Cross entropy between softmax(input) along the class dim and targets: class numbers, or probabilities in a
-    tensor of the input's shape. `label_smoothing` mixes that share of the uniform distribution into the targets."""
-    _need_tensor("cross_entropy", input=input, target=target)
-    code = _reduction(reduction, "cross_entropy")
-    if not 0 <= label_smoothing <= 1:
-        raise RuntimeError(f"cross_entropy(): label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
-    if input.dim() == 0:
-        raise RuntimeError("cross_entropy(): the input needs a dim of classes, got a tensor without dims")
-    dim = 0 if input.dim() == 1 else 1
-    classes = input.shape[dim]
-    if weight is not None:
-        _need_tensor("cross_entropy", weight=weight)
-        if weight.dim() != 1 or weight.shape[0] != classes:
-            raise RuntimeError("cross_entropy(): weight tensor should be defined either for all "
-                               f"{classes} classes or no classes but got weight tensor of shape: {list(weight.shape)}")
-    logs = _native.log_softmax(input, dim)
-    if weight is not None:
-        per_class = weight.reshape((-1,) + (1,) * (input.dim() - 1 - dim))
-    if target.is_floating_point():
-        if target.shape != input.shape:
-            raise RuntimeError("cross_entropy(): expected floating point type for target with class probabilities to "
-                               f"have the input's shape {list(input.shape)}, got {list(target.shape)}")
-        if ignore_index >= 0:
-            raise RuntimeError("cross_entropy(): ignore_index is not supported for floating point target")
-        if label_smoothing:
-            target = target * (1 - label_smoothing) + label_smoothing / classes
-        loss = -(logs * (target if weight is None else target * per_class)).sum(dim)
-        return _reduced(loss, code)  # a mean over distributions, whatever their weights
-    plain = _native.nll_loss(logs, target, weight, code, ignore_index)
-    if not label_smoothing:
-        return plain
-    counted = target != ignore_index
-    spread = -(logs if weight is None else logs * per_class).sum(dim)
-    spread = _native.where(counted, spread, _native.zeros_like(spread))
-    if code == 1:
-        if weight is None:
-            total = counted.sum()
-        else:
-            picked = _native.where(counted, target, _native.zeros_like(target))
-            total = (weight[picked] * counted).sum()
-        spread = spread.sum() / total
-    elif code == 2:
-        spread = spread.sum()
-    return (1 - label_smoothing) * plain + label_smoothing / classes * spread
 
 
 def _reduced(loss, code):
     return loss if code == 0 else loss.mean() if code == 1 else loss.sum()
-
-
-def binary_cross_entropy(input, target, weight=None, reduction="mean"):
-    """Cross entropy between probabilities and targets in [0, 1]; logarithms stop at -100, so the loss is finite."""
-    _need_tensor("binary_cross_entropy", input=input, target=target)
-    code = _reduction(reduction, "binary_cross_entropy")
-    if target.shape != input.shape:
-        raise ValueError(f"binary_cross_entropy(): using a target size ({target.shape}) that is different to the input "
-                         f"size ({input.shape}) is deprecated. Please ensure they have the same size.")
-    fixed = input.detach()
-    if _known_any(~((fixed >= 0) & (fixed <= 1))):
-        raise RuntimeError("binary_cross_entropy(): all elements of input should be between 0 and 1; apply sigmoid, or "
-                           "use binary_cross_entropy_with_logits")
-    # Close to 0 and 1 the logarithms have no usable slope: there the loss is a line with a bounded one.
-    spread = fixed * (1 - fixed)
-    edge = spread < 1e-12
-    safe = _native.where(edge, 0.5, input)
-    inner = -(target * safe.log() + (1 - target) * (-safe).log1p())
-    line = -(target * fixed.log().clamp_min(-100) + (1 - target) * (-fixed).log1p().clamp_min(-100))
-    line = line + (fixed - target.detach()) / spread.clamp_min(1e-12) * (input - fixed)
-    loss = _native.where(edge, line, inner)
-    return _reduced(loss if weight is None else loss * weight, code)
 
 
 def kl_div(input, target, reduction="mean", log_target=False):

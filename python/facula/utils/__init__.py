@@ -8,7 +8,7 @@ import pathlib as _pathlib
 # For CMake's CMAKE_PREFIX_PATH: find_package(Facula) finds the library and the headers inside the installed package.
 cmake_prefix_path = str(_pathlib.Path(__file__).resolve().parents[1])
 
-_LAZY = ("checkpoint", "dlpack")
+_LAZY = ("checkpoint", "data", "dlpack", "tensorboard")
 
 
 def __getattr__(name):

@@ -1,3 +1,3 @@
-from facula.utils import checkpoint as checkpoint, dlpack as dlpack
+from facula.utils import checkpoint as checkpoint, data as data, dlpack as dlpack, tensorboard as tensorboard
 
 cmake_prefix_path: str

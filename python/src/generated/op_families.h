@@ -7,9 +7,15 @@ namespace facula::python {
 
 struct NamedResult;
 
+const PyMethodDef* attention_methods();
+const PyMethodDef* attention_functions();
+NamedResult* const* attention_named();
 const PyMethodDef* binary_methods();
 const PyMethodDef* binary_functions();
 NamedResult* const* binary_named();
+const PyMethodDef* conv_methods();
+const PyMethodDef* conv_functions();
+NamedResult* const* conv_named();
 const PyMethodDef* creation_methods();
 const PyMethodDef* creation_functions();
 NamedResult* const* creation_named();
@@ -28,6 +34,9 @@ NamedResult* const* random_named();
 const PyMethodDef* reduce_methods();
 const PyMethodDef* reduce_functions();
 NamedResult* const* reduce_named();
+const PyMethodDef* rnn_methods();
+const PyMethodDef* rnn_functions();
+NamedResult* const* rnn_named();
 const PyMethodDef* scan_methods();
 const PyMethodDef* scan_functions();
 NamedResult* const* scan_named();
@@ -41,6 +50,6 @@ const PyMethodDef* unary_methods();
 const PyMethodDef* unary_functions();
 NamedResult* const* unary_named();
 
-#define FACULA_OP_FAMILIES(X) X(binary) X(creation) X(index) X(linalg) X(nn) X(random) X(reduce) X(scan) X(shape) X(sort) X(unary)
+#define FACULA_OP_FAMILIES(X) X(attention) X(binary) X(conv) X(creation) X(index) X(linalg) X(nn) X(random) X(reduce) X(rnn) X(scan) X(shape) X(sort) X(unary)
 
 }  // namespace facula::python

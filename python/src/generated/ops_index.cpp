@@ -756,6 +756,23 @@ constexpr Overload embedding_overloads[] = {
 };
 constexpr OpEntry embedding_op = {"embedding", embedding_overloads, 1};
 
+PyObject* embedding_dense_backward_0(Arguments& a) {
+  auto&& v0 = a.tensor(0);
+  auto&& v1 = a.tensor(1);
+  auto&& v2 = a.integer(2);
+  auto&& v3 = a.integer(3);
+  auto&& v4 = a.boolean(4);
+  auto made = [&] {
+    const Released released(a.work());
+    return facula::embedding_dense_backward(v0, v1, v2, v3, v4);
+  }();
+  return result(std::move(made));
+}
+constexpr Overload embedding_dense_backward_overloads[] = {
+    {"(Tensor grad_output, Tensor indices, int num_weights, int padding_idx, bool scale_grad_by_freq)", embedding_dense_backward_0},
+};
+constexpr OpEntry embedding_dense_backward_op = {"embedding_dense_backward", embedding_dense_backward_overloads, 1};
+
 const PyMethodDef kMethods[] = {
     {"gather", python_function(op_method<gather_op>), METH_FASTCALL | METH_KEYWORDS, "gather($self, dim, index, *, sparse_grad=False)\n--\n\nEntries picked along a dimension: at each place of `index` the entry of `self` at the same place,\nwith the index in that dimension."},
     {"scatter", python_function(op_method<scatter_op>), METH_FASTCALL | METH_KEYWORDS, "scatter(dim, index, src)\nscatter(dim, index, value)\nscatter(dim, index, src, *, reduce)\nscatter(dim, index, value, *, reduce)\n\n`self` with the entries of `src`, or one value, written to the places that `index` names along a\ndimension. `reduce` is \"add\" or \"multiply\"."},
@@ -814,6 +831,7 @@ const PyMethodDef kFunctions[] = {
     {"put_", python_function(op_function<put_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "put_($module, input, index, source, accumulate=False)\n--\n\n`self` with the entries of `source` written, or added when `accumulate`, at indices into the\nflattened tensor."},
     {"take_along_dim", python_function(op_function<take_along_dim_op>), METH_FASTCALL | METH_KEYWORDS, "take_along_dim($module, input, indices, dim=None, *, out=None)\n--\n\nEntries picked along a dimension as by `gather`, with the other dimensions broadcast; without a\ndimension from the flattened tensor."},
     {"embedding", python_function(op_function<embedding_op>), METH_FASTCALL | METH_KEYWORDS, "embedding($module, weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False)\n--\n\nRows of a table at the given indices. The other arguments concern gradients only."},
+    {"embedding_dense_backward", python_function(op_function<embedding_dense_backward_op>), METH_FASTCALL | METH_KEYWORDS, "embedding_dense_backward($module, grad_output, indices, num_weights, padding_idx, scale_grad_by_freq)\n--\n\nThe gradient of `embedding` by its weight: the rows of `grad_output` added up by their index. Rows\nat `padding_idx` do not count; with `scale_grad_by_freq` a row is divided by how often its index\noccurs."},
     {nullptr, nullptr, 0, nullptr},
 };
 NamedResult* const kNamed[] = {

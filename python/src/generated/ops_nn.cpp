@@ -286,9 +286,323 @@ constexpr Overload nll_loss_overloads[] = {
 };
 constexpr OpEntry nll_loss_op = {"nll_loss", nll_loss_overloads, 1};
 
+PyObject* _softmax_backward_data_0(Arguments& a) {
+  auto&& v0 = a.tensor(0);
+  auto&& v1 = a.tensor(1);
+  auto&& v2 = a.integer(2);
+  auto&& v3 = a.dtype(3);
+  auto made = [&] {
+    const Released released(a.work());
+    return facula::_softmax_backward_data(v0, v1, v2, v3);
+  }();
+  return result(std::move(made));
+}
+constexpr Overload _softmax_backward_data_overloads[] = {
+    {"(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype)", _softmax_backward_data_0},
+};
+constexpr OpEntry _softmax_backward_data_op = {"_softmax_backward_data", _softmax_backward_data_overloads, 1};
+
+PyObject* _log_softmax_backward_data_0(Arguments& a) {
+  auto&& v0 = a.tensor(0);
+  auto&& v1 = a.tensor(1);
+  auto&& v2 = a.integer(2);
+  auto&& v3 = a.dtype(3);
+  auto made = [&] {
+    const Released released(a.work());
+    return facula::_log_softmax_backward_data(v0, v1, v2, v3);
+  }();
+  return result(std::move(made));
+}
+constexpr Overload _log_softmax_backward_data_overloads[] = {
+    {"(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype)", _log_softmax_backward_data_0},
+};
+constexpr OpEntry _log_softmax_backward_data_op = {"_log_softmax_backward_data", _log_softmax_backward_data_overloads, 1};
+
+NamedResult _layer_norm_backward_result = {"_layer_norm_backward", {"grad_input", "grad_weight", "grad_bias"}, nullptr};
+
+PyObject* _layer_norm_backward_0(Arguments& a) {
+  auto&& v0 = a.tensor(0);
+  auto&& v1 = a.tensor(1);
+  auto&& v2 = a.integers(2);
+  auto&& v3 = a.optional_tensor(3);
+  auto&& v4 = a.real(4);
+  auto made = [&] {
+    const Released released(a.work());
+    return facula::_layer_norm_backward(v0, v1, v2, v3, v4);
+  }();
+  return named(_layer_norm_backward_result, result(std::move(made)));
+}
+constexpr Overload _layer_norm_backward_overloads[] = {
+    {"(Tensor grad_output, Tensor input, int[] normalized_shape, Tensor? weight, float eps)", _layer_norm_backward_0},
+};
+constexpr OpEntry _layer_norm_backward_op = {"_layer_norm_backward", _layer_norm_backward_overloads, 1};
+
+NamedResult _rms_norm_backward_result = {"_rms_norm_backward", {"grad_input", "grad_weight"}, nullptr};
+
+PyObject* _rms_norm_backward_0(Arguments& a) {
+  auto&& v0 = a.tensor(0);
+  auto&& v1 = a.tensor(1);
+  auto&& v2 = a.integers(2);
+  auto&& v3 = a.optional_tensor(3);
+  auto&& v4 = a.optional_real(4);
+  auto made = [&] {
+    const Released released(a.work());
+    return facula::_rms_norm_backward(v0, v1, v2, v3, v4);
+  }();
+  return named(_rms_norm_backward_result, result(std::move(made)));
+}
+constexpr Overload _rms_norm_backward_overloads[] = {
+    {"(Tensor grad_output, Tensor input, int[] normalized_shape, Tensor? weight, float? eps)", _rms_norm_backward_0},
+};
+constexpr OpEntry _rms_norm_backward_op = {"_rms_norm_backward", _rms_norm_backward_overloads, 1};
+
+NamedResult native_batch_norm_result = {"native_batch_norm", {"output", "save_mean", "save_invstd"}, nullptr};
+
+PyObject* native_batch_norm_0(Arguments& a) {
+  auto&& v0 = a.tensor(0);
+  auto&& v1 = a.optional_tensor(1);
+  auto&& v2 = a.optional_tensor(2);
+  auto&& v3 = a.optional_tensor(3);
+  auto&& v4 = a.optional_tensor(4);
+  auto&& v5 = a.boolean(5);
+  auto&& v6 = a.real(6);
+  auto&& v7 = a.real(7);
+  auto made = [&] {
+    const Released released(a.work());
+    return facula::native_batch_norm(v0, v1, v2, v3, v4, v5, v6, v7);
+  }();
+  return named(native_batch_norm_result, result(std::move(made)));
+}
+constexpr Overload native_batch_norm_overloads[] = {
+    {"(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps)", native_batch_norm_0},
+};
+constexpr OpEntry native_batch_norm_op = {"native_batch_norm", native_batch_norm_overloads, 1};
+
+PyObject* batch_norm_0(Arguments& a) {
+  auto&& v0 = a.tensor(0);
+  auto&& v1 = a.optional_tensor(1);
+  auto&& v2 = a.optional_tensor(2);
+  auto&& v3 = a.optional_tensor(3);
+  auto&& v4 = a.optional_tensor(4);
+  auto&& v5 = a.boolean(5);
+  auto&& v6 = a.real(6);
+  auto&& v7 = a.real(7);
+  auto&& v8 = a.boolean(8, true);
+  auto made = [&] {
+    const Released released(a.work());
+    return facula::batch_norm(v0, v1, v2, v3, v4, v5, v6, v7, v8);
+  }();
+  return result(std::move(made));
+}
+constexpr Overload batch_norm_overloads[] = {
+    {"(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled=True)", batch_norm_0},
+};
+constexpr OpEntry batch_norm_op = {"batch_norm", batch_norm_overloads, 1};
+
+NamedResult _batch_norm_backward_result = {"_batch_norm_backward", {"grad_input", "grad_weight", "grad_bias"}, nullptr};
+
+PyObject* _batch_norm_backward_0(Arguments& a) {
+  auto&& v0 = a.tensor(0);
+  auto&& v1 = a.tensor(1);
+  auto&& v2 = a.optional_tensor(2);
+  auto&& v3 = a.tensor(3);
+  auto&& v4 = a.tensor(4);
+  auto&& v5 = a.boolean(5);
+  auto made = [&] {
+    const Released released(a.work());
+    return facula::_batch_norm_backward(v0, v1, v2, v3, v4, v5);
+  }();
+  return named(_batch_norm_backward_result, result(std::move(made)));
+}
+constexpr Overload _batch_norm_backward_overloads[] = {
+    {"(Tensor grad_output, Tensor input, Tensor? weight, Tensor save_mean, Tensor save_invstd, bool training)", _batch_norm_backward_0},
+};
+constexpr OpEntry _batch_norm_backward_op = {"_batch_norm_backward", _batch_norm_backward_overloads, 1};
+
+PyObject* group_norm_0(Arguments& a) {
+  auto&& v0 = a.tensor(0);
+  auto&& v1 = a.integer(1);
+  auto&& v2 = a.optional_tensor(2);
+  auto&& v3 = a.optional_tensor(3);
+  auto&& v4 = a.real(4, 1e-05);
+  auto&& v5 = a.boolean(5, true);
+  auto made = [&] {
+    const Released released(a.work());
+    return facula::group_norm(v0, v1, v2, v3, v4, v5);
+  }();
+  return result(std::move(made));
+}
+constexpr Overload group_norm_overloads[] = {
+    {"(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enabled=True)", group_norm_0},
+};
+constexpr OpEntry group_norm_op = {"group_norm", group_norm_overloads, 1};
+
+PyObject* instance_norm_0(Arguments& a) {
+  auto&& v0 = a.tensor(0);
+  auto&& v1 = a.optional_tensor(1);
+  auto&& v2 = a.optional_tensor(2);
+  auto&& v3 = a.optional_tensor(3);
+  auto&& v4 = a.optional_tensor(4);
+  auto&& v5 = a.boolean(5);
+  auto&& v6 = a.real(6);
+  auto&& v7 = a.real(7);
+  auto&& v8 = a.boolean(8, true);
+  auto made = [&] {
+    const Released released(a.work());
+    return facula::instance_norm(v0, v1, v2, v3, v4, v5, v6, v7, v8);
+  }();
+  return result(std::move(made));
+}
+constexpr Overload instance_norm_overloads[] = {
+    {"(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool use_input_stats, float momentum, float eps, bool cudnn_enabled=True)", instance_norm_0},
+};
+constexpr OpEntry instance_norm_op = {"instance_norm", instance_norm_overloads, 1};
+
+PyObject* glu_0(Arguments& a) {
+  if (a.has(2)) {
+    auto&& v0 = a.written(2);
+    auto&& v1 = a.tensor(0);
+    auto&& v2 = a.integer(1, -1);
+    auto made = [&] {
+      const Released released(a.work());
+      return facula::glu_out(v0, v1, v2);
+    }();
+    return result(std::move(made));
+  }
+  auto&& v0 = a.tensor(0);
+  auto&& v1 = a.integer(1, -1);
+  auto made = [&] {
+    const Released released(a.work());
+    return facula::glu(v0, v1);
+  }();
+  return result(std::move(made));
+}
+constexpr Overload glu_overloads[] = {
+    {"(Tensor self, int dim=-1, *, Tensor!? out=None)", glu_0},
+};
+constexpr OpEntry glu_op = {"glu", glu_overloads, 1};
+
+PyObject* prelu_0(Arguments& a) {
+  auto&& v0 = a.tensor(0);
+  auto&& v1 = a.tensor(1);
+  auto made = [&] {
+    const Released released(a.work());
+    return facula::prelu(v0, v1);
+  }();
+  return result(std::move(made));
+}
+constexpr Overload prelu_overloads[] = {
+    {"(Tensor self, Tensor weight)", prelu_0},
+};
+constexpr OpEntry prelu_op = {"prelu", prelu_overloads, 1};
+
+PyObject* binary_cross_entropy_0(Arguments& a) {
+  if (a.has(4)) {
+    auto&& v0 = a.written(4);
+    auto&& v1 = a.tensor(0);
+    auto&& v2 = a.tensor(1);
+    auto&& v3 = a.optional_tensor(2);
+    auto&& v4 = a.integer(3, Reduction::Mean);
+    auto made = [&] {
+      const Released released(a.work());
+      return facula::binary_cross_entropy_out(v0, v1, v2, v3, v4);
+    }();
+    return result(std::move(made));
+  }
+  auto&& v0 = a.tensor(0);
+  auto&& v1 = a.tensor(1);
+  auto&& v2 = a.optional_tensor(2);
+  auto&& v3 = a.integer(3, Reduction::Mean);
+  auto made = [&] {
+    const Released released(a.work());
+    return facula::binary_cross_entropy(v0, v1, v2, v3);
+  }();
+  return result(std::move(made));
+}
+constexpr Overload binary_cross_entropy_overloads[] = {
+    {"(Tensor self, Tensor target, Tensor? weight=None, int reduction=mean, *, Tensor!? out=None)", binary_cross_entropy_0},
+};
+constexpr OpEntry binary_cross_entropy_op = {"binary_cross_entropy", binary_cross_entropy_overloads, 1};
+
+PyObject* kl_div_0(Arguments& a) {
+  auto&& v0 = a.tensor(0);
+  auto&& v1 = a.tensor(1);
+  auto&& v2 = a.integer(2, Reduction::Mean);
+  auto&& v3 = a.boolean(3, false);
+  auto made = [&] {
+    const Released released(a.work());
+    return facula::kl_div(v0, v1, v2, v3);
+  }();
+  return result(std::move(made));
+}
+constexpr Overload kl_div_overloads[] = {
+    {"(Tensor self, Tensor target, int reduction=mean, *, bool log_target=False)", kl_div_0},
+};
+constexpr OpEntry kl_div_op = {"kl_div", kl_div_overloads, 1};
+
+PyObject* cross_entropy_loss_0(Arguments& a) {
+  auto&& v0 = a.tensor(0);
+  auto&& v1 = a.tensor(1);
+  auto&& v2 = a.optional_tensor(2);
+  auto&& v3 = a.integer(3, Reduction::Mean);
+  auto&& v4 = a.integer(4, -100);
+  auto&& v5 = a.real(5, 0.0);
+  auto made = [&] {
+    const Released released(a.work());
+    return facula::cross_entropy_loss(v0, v1, v2, v3, v4, v5);
+  }();
+  return result(std::move(made));
+}
+constexpr Overload cross_entropy_loss_overloads[] = {
+    {"(Tensor self, Tensor target, Tensor? weight=None, int reduction=mean, int ignore_index=-100, float label_smoothing=0.0)", cross_entropy_loss_0},
+};
+constexpr OpEntry cross_entropy_loss_op = {"cross_entropy_loss", cross_entropy_loss_overloads, 1};
+
+NamedResult _cross_entropy_result = {"_cross_entropy", {"loss", "logsumexp", "total"}, nullptr};
+
+PyObject* _cross_entropy_0(Arguments& a) {
+  auto&& v0 = a.tensor(0);
+  auto&& v1 = a.tensor(1);
+  auto&& v2 = a.optional_tensor(2);
+  auto&& v3 = a.integer(3);
+  auto&& v4 = a.integer(4);
+  auto&& v5 = a.real(5);
+  auto made = [&] {
+    const Released released(a.work());
+    return facula::_cross_entropy(v0, v1, v2, v3, v4, v5);
+  }();
+  return named(_cross_entropy_result, result(std::move(made)));
+}
+constexpr Overload _cross_entropy_overloads[] = {
+    {"(Tensor self, Tensor target, Tensor? weight, int reduction, int ignore_index, float label_smoothing)", _cross_entropy_0},
+};
+constexpr OpEntry _cross_entropy_op = {"_cross_entropy", _cross_entropy_overloads, 1};
+
+PyObject* _cross_entropy_backward_0(Arguments& a) {
+  auto&& v0 = a.tensor(0);
+  auto&& v1 = a.tensor(1);
+  auto&& v2 = a.tensor(2);
+  auto&& v3 = a.optional_tensor(3);
+  auto&& v4 = a.tensor(4);
+  auto&& v5 = a.tensor(5);
+  auto&& v6 = a.integer(6);
+  auto&& v7 = a.integer(7);
+  auto&& v8 = a.real(8);
+  auto made = [&] {
+    const Released released(a.work());
+    return facula::_cross_entropy_backward(v0, v1, v2, v3, v4, v5, v6, v7, v8);
+  }();
+  return result(std::move(made));
+}
+constexpr Overload _cross_entropy_backward_overloads[] = {
+    {"(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, Tensor logsumexp, Tensor total, int reduction, int ignore_index, float label_smoothing)", _cross_entropy_backward_0},
+};
+constexpr OpEntry _cross_entropy_backward_op = {"_cross_entropy_backward", _cross_entropy_backward_overloads, 1};
+
 const PyMethodDef kMethods[] = {
     {"softmax", python_function(op_method<softmax_op>), METH_FASTCALL | METH_KEYWORDS, "softmax($self, dim, dtype=None)\n--\n\nExponentials of the entries divided by their sum along a dimension, so that they add up to one."},
     {"log_softmax", python_function(op_method<log_softmax_op>), METH_FASTCALL | METH_KEYWORDS, "log_softmax($self, dim, dtype=None)\n--\n\nThe logarithm of the softmax, without loss of accuracy."},
+    {"prelu", python_function(op_method<prelu_op>), METH_FASTCALL | METH_KEYWORDS, "prelu($self, weight)\n--\n\nThe number where it is positive, else the number times a weight: one for all, or one for each\nchannel (dim 1)."},
     {nullptr, nullptr, 0, nullptr},
 };
 const PyMethodDef kFunctions[] = {
@@ -305,9 +619,30 @@ const PyMethodDef kFunctions[] = {
     {"huber_loss", python_function(op_function<huber_loss_op>), METH_FASTCALL | METH_KEYWORDS, "huber_loss(input, target, reduction=mean, delta=1.0, *, out=None)\n\nHalf the squared difference where it is within delta, else delta times the absolute difference less\ndelta / 2."},
     {"binary_cross_entropy_with_logits", python_function(op_function<binary_cross_entropy_with_logits_op>), METH_FASTCALL | METH_KEYWORDS, "binary_cross_entropy_with_logits(input, target, weight=None, pos_weight=None, reduction=mean)\n\nThe cross entropy of targets between 0 and 1 and the sigmoid of self, computed without overflow.\n`pos_weight` scales the positive part."},
     {"nll_loss", python_function(op_function<nll_loss_op>), METH_FASTCALL | METH_KEYWORDS, "nll_loss(input, target, weight=None, reduction=mean, ignore_index=-100, *, out=None)\n\nMinus the entry of self (logarithms of probabilities) at the target class, weighted by class;\ntargets equal to `ignore_index` do not count."},
+    {"_softmax_backward_data", python_function(op_function<_softmax_backward_data_op>), METH_FASTCALL | METH_KEYWORDS, "_softmax_backward_data($module, grad_output, output, dim, input_dtype)\n--\n\nThe gradient of `softmax` by its input, from the gradient of its result and the result."},
+    {"_log_softmax_backward_data", python_function(op_function<_log_softmax_backward_data_op>), METH_FASTCALL | METH_KEYWORDS, "_log_softmax_backward_data($module, grad_output, output, dim, input_dtype)\n--\n\nThe gradient of `log_softmax` by its input, from the gradient of its result and the result."},
+    {"_layer_norm_backward", python_function(op_function<_layer_norm_backward_op>), METH_FASTCALL | METH_KEYWORDS, "_layer_norm_backward($module, grad_output, input, normalized_shape, weight, eps)\n--\n\nThe gradients of `layer_norm` by its input, weight and bias."},
+    {"_rms_norm_backward", python_function(op_function<_rms_norm_backward_op>), METH_FASTCALL | METH_KEYWORDS, "_rms_norm_backward($module, grad_output, input, normalized_shape, weight, eps)\n--\n\nThe gradients of `rms_norm` by its input and weight."},
+    {"native_batch_norm", python_function(op_function<native_batch_norm_op>), METH_FASTCALL | METH_KEYWORDS, "native_batch_norm($module, input, weight, bias, running_mean, running_var, training, momentum, eps)\n--\n\n`batch_norm` together with the mean and the inverse standard deviation of each channel that it used."},
+    {"batch_norm", python_function(op_function<batch_norm_op>), METH_FASTCALL | METH_KEYWORDS, "batch_norm($module, input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled=True)\n--\n\nEvery channel (dim 1) shifted and scaled to mean 0 and variance 1, then times weight plus bias. In\ntraining the statistics are those of the batch, and the running ones move towards them by\n`momentum`; otherwise the running ones are used. `cudnn_enabled` changes nothing."},
+    {"_batch_norm_backward", python_function(op_function<_batch_norm_backward_op>), METH_FASTCALL | METH_KEYWORDS, "_batch_norm_backward($module, grad_output, input, weight, save_mean, save_invstd, training)\n--\n\nThe gradients of `native_batch_norm` by its input, weight and bias."},
+    {"group_norm", python_function(op_function<group_norm_op>), METH_FASTCALL | METH_KEYWORDS, "group_norm($module, input, num_groups, weight=None, bias=None, eps=1e-05, cudnn_enabled=True)\n--\n\nThe channels (dim 1) in groups, each group of each sample shifted and scaled to mean 0 and variance\n1, then times weight plus bias, one of each for a channel."},
+    {"instance_norm", python_function(op_function<instance_norm_op>), METH_FASTCALL | METH_KEYWORDS, "instance_norm($module, input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled=True)\n--\n\n`batch_norm` with statistics of each sample alone. The running ones move towards their mean over the\nbatch."},
+    {"glu", python_function(op_function<glu_op>), METH_FASTCALL | METH_KEYWORDS, "glu($module, input, dim=-1, *, out=None)\n--\n\nThe first half along a dimension times the sigmoid of the second half."},
+    {"prelu", python_function(op_function<prelu_op>), METH_FASTCALL | METH_KEYWORDS, "prelu($module, input, weight)\n--\n\nThe number where it is positive, else the number times a weight: one for all, or one for each\nchannel (dim 1)."},
+    {"binary_cross_entropy", python_function(op_function<binary_cross_entropy_op>), METH_FASTCALL | METH_KEYWORDS, "binary_cross_entropy(input, target, weight=None, reduction=mean, *, out=None)\n\nThe cross entropy of targets and probabilities between 0 and 1. Logarithms stop at -100, so the loss\nis finite."},
+    {"kl_div", python_function(op_function<kl_div_op>), METH_FASTCALL | METH_KEYWORDS, "kl_div(input, target, reduction=mean, *, log_target=False)\n\ntarget (log target - self), entry by entry: the divergence of the target from the distribution whose\nlogarithms are `self`."},
+    {"cross_entropy_loss", python_function(op_function<cross_entropy_loss_op>), METH_FASTCALL | METH_KEYWORDS, "cross_entropy_loss(input, target, weight=None, reduction=mean, ignore_index=-100, label_smoothing=0.0)\n\nThe cross entropy of the softmax along the class dimension (1, or 0 of a single sample) and the\ntargets: class numbers, or probabilities in a tensor of the shape of `self`. `label_smoothing` mixes\nthat share of the uniform distribution into the targets."},
+    {"_cross_entropy", python_function(op_function<_cross_entropy_op>), METH_FASTCALL | METH_KEYWORDS, "_cross_entropy($module, input, target, weight, reduction, ignore_index, label_smoothing)\n--\n\n`cross_entropy_loss` of the rows of a matrix and class numbers, with the logarithms of the rows'\nsums of exponentials and what a mean is divided by."},
+    {"_cross_entropy_backward", python_function(op_function<_cross_entropy_backward_op>), METH_FASTCALL | METH_KEYWORDS, "_cross_entropy_backward($module, grad_output, input, target, weight, logsumexp, total, reduction, ignore_index, label_smoothing)\n--\n\nThe gradient of `_cross_entropy` by the matrix."},
     {nullptr, nullptr, 0, nullptr},
 };
 NamedResult* const kNamed[] = {
+    &_layer_norm_backward_result,
+    &_rms_norm_backward_result,
+    &native_batch_norm_result,
+    &_batch_norm_backward_result,
+    &_cross_entropy_result,
     nullptr,
 };
 

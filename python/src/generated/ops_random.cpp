@@ -650,6 +650,51 @@ constexpr Overload native_dropout_overloads[] = {
 };
 constexpr OpEntry native_dropout_op = {"native_dropout", native_dropout_overloads, 1};
 
+PyObject* feature_dropout_0(Arguments& a) {
+  auto&& v0 = a.tensor(0);
+  auto&& v1 = a.real(1);
+  auto&& v2 = a.boolean(2);
+  auto made = [&] {
+    const Released released(kAlwaysRelease);
+    return facula::feature_dropout(v0, v1, v2);
+  }();
+  return result(std::move(made));
+}
+constexpr Overload feature_dropout_overloads[] = {
+    {"(Tensor input, float p, bool train)", feature_dropout_0},
+};
+constexpr OpEntry feature_dropout_op = {"feature_dropout", feature_dropout_overloads, 1};
+
+PyObject* alpha_dropout_0(Arguments& a) {
+  auto&& v0 = a.tensor(0);
+  auto&& v1 = a.real(1);
+  auto&& v2 = a.boolean(2);
+  auto made = [&] {
+    const Released released(kAlwaysRelease);
+    return facula::alpha_dropout(v0, v1, v2);
+  }();
+  return result(std::move(made));
+}
+constexpr Overload alpha_dropout_overloads[] = {
+    {"(Tensor input, float p, bool train)", alpha_dropout_0},
+};
+constexpr OpEntry alpha_dropout_op = {"alpha_dropout", alpha_dropout_overloads, 1};
+
+PyObject* feature_alpha_dropout_0(Arguments& a) {
+  auto&& v0 = a.tensor(0);
+  auto&& v1 = a.real(1);
+  auto&& v2 = a.boolean(2);
+  auto made = [&] {
+    const Released released(kAlwaysRelease);
+    return facula::feature_alpha_dropout(v0, v1, v2);
+  }();
+  return result(std::move(made));
+}
+constexpr Overload feature_alpha_dropout_overloads[] = {
+    {"(Tensor input, float p, bool train)", feature_alpha_dropout_0},
+};
+constexpr OpEntry feature_alpha_dropout_op = {"feature_alpha_dropout", feature_alpha_dropout_overloads, 1};
+
 const PyMethodDef kMethods[] = {
     {"bernoulli", python_function(op_method<bernoulli_op>), METH_FASTCALL | METH_KEYWORDS, "bernoulli(*, generator=None)\nbernoulli(p, *, generator=None)\n\nZeros and ones in the shape and dtype of `self`: 1 with the probability that the entry of `self` (or\n`p`) says."},
     {"bernoulli_", python_function(op_method<bernoulli_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "bernoulli_(p, *, generator=None)\nbernoulli_(p=0.5, *, generator=None)\n\nFills `self` with zeros and ones, 1 with probability `p`."},
@@ -684,6 +729,9 @@ const PyMethodDef kFunctions[] = {
     {"multinomial", python_function(op_function<multinomial_op>), METH_FASTCALL | METH_KEYWORDS, "multinomial($module, input, num_samples, replacement=False, *, generator=None, out=None)\n--\n\nIndices drawn from each row of weights, in proportion to them; the weights need not add up to one."},
     {"dropout", python_function(op_function<dropout_op>), METH_FASTCALL | METH_KEYWORDS, "dropout($module, input, p, train)\n--\n\nIn training, zeroes each entry with probability `p` and divides the others by 1 - p; otherwise gives\nthe input back."},
     {"native_dropout", python_function(op_function<native_dropout_op>), METH_FASTCALL | METH_KEYWORDS, "native_dropout($module, input, p, train)\n--\n\nDropout together with the mask of the entries that were kept."},
+    {"feature_dropout", python_function(op_function<feature_dropout_op>), METH_FASTCALL | METH_KEYWORDS, "feature_dropout($module, input, p, train)\n--\n\nIn training, zeroes each channel of each sample (the first two dimensions) with probability `p` and\ndivides the others by 1 - p."},
+    {"alpha_dropout", python_function(op_function<alpha_dropout_op>), METH_FASTCALL | METH_KEYWORDS, "alpha_dropout($module, input, p, train)\n--\n\nIn training, sets each entry with probability `p` to the value at which `selu` saturates, then\nscales and shifts so that mean 0 and variance 1 are kept."},
+    {"feature_alpha_dropout", python_function(op_function<feature_alpha_dropout_op>), METH_FASTCALL | METH_KEYWORDS, "feature_alpha_dropout($module, input, p, train)\n--\n\n`alpha_dropout` of whole channels of samples (the first two dimensions)."},
     {nullptr, nullptr, 0, nullptr},
 };
 NamedResult* const kNamed[] = {

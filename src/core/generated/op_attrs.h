@@ -5,6 +5,34 @@
 
 namespace facula {
 
+struct ScaledDotProductAttentionAttrs {
+  double dropout_p;
+  bool is_causal;
+  std::optional<double> scale;
+  bool enable_gqa;
+  static constexpr const char* kNames[] = {"dropout_p", "is_causal", "scale", "enable_gqa"};
+  auto fields() const { return std::tie(dropout_p, is_causal, scale, enable_gqa); }
+  bool operator==(const ScaledDotProductAttentionAttrs&) const = default;
+};
+
+struct FusedAttentionAttrs {
+  double dropout_p;
+  bool is_causal;
+  double scale;
+  static constexpr const char* kNames[] = {"dropout_p", "is_causal", "scale"};
+  auto fields() const { return std::tie(dropout_p, is_causal, scale); }
+  bool operator==(const FusedAttentionAttrs&) const = default;
+};
+
+struct FusedAttentionBackwardAttrs {
+  double dropout_p;
+  bool is_causal;
+  double scale;
+  static constexpr const char* kNames[] = {"dropout_p", "is_causal", "scale"};
+  auto fields() const { return std::tie(dropout_p, is_causal, scale); }
+  bool operator==(const FusedAttentionBackwardAttrs&) const = default;
+};
+
 struct AddAttrs {
   Scalar alpha;
   static constexpr const char* kNames[] = {"alpha"};
@@ -318,6 +346,308 @@ struct FillInplaceAttrs {
   static constexpr const char* kNames[] = {"value"};
   auto fields() const { return std::tie(value); }
   bool operator==(const FillInplaceAttrs&) const = default;
+};
+
+struct ConvolutionAttrs {
+  std::vector<int64_t> stride;
+  std::vector<int64_t> padding;
+  std::vector<int64_t> dilation;
+  bool transposed;
+  std::vector<int64_t> output_padding;
+  int64_t groups;
+  static constexpr const char* kNames[] = {"stride", "padding", "dilation", "transposed", "output_padding", "groups"};
+  auto fields() const { return std::tie(stride, padding, dilation, transposed, output_padding, groups); }
+  bool operator==(const ConvolutionAttrs&) const = default;
+};
+
+struct ConvolutionWeightGradAttrs {
+  std::vector<int64_t> weight_size;
+  std::vector<int64_t> stride;
+  std::vector<int64_t> padding;
+  std::vector<int64_t> dilation;
+  bool transposed;
+  int64_t groups;
+  static constexpr const char* kNames[] = {"weight_size", "stride", "padding", "dilation", "transposed", "groups"};
+  auto fields() const { return std::tie(weight_size, stride, padding, dilation, transposed, groups); }
+  bool operator==(const ConvolutionWeightGradAttrs&) const = default;
+};
+
+struct Conv1dAttrs {
+  std::vector<int64_t> stride;
+  std::vector<int64_t> padding;
+  std::vector<int64_t> dilation;
+  int64_t groups;
+  static constexpr const char* kNames[] = {"stride", "padding", "dilation", "groups"};
+  auto fields() const { return std::tie(stride, padding, dilation, groups); }
+  bool operator==(const Conv1dAttrs&) const = default;
+};
+
+struct Conv1dAttrs2 {
+  std::vector<int64_t> stride;
+  std::string padding;
+  std::vector<int64_t> dilation;
+  int64_t groups;
+  static constexpr const char* kNames[] = {"stride", "padding", "dilation", "groups"};
+  auto fields() const { return std::tie(stride, padding, dilation, groups); }
+  bool operator==(const Conv1dAttrs2&) const = default;
+};
+
+struct Conv2dAttrs {
+  std::vector<int64_t> stride;
+  std::vector<int64_t> padding;
+  std::vector<int64_t> dilation;
+  int64_t groups;
+  static constexpr const char* kNames[] = {"stride", "padding", "dilation", "groups"};
+  auto fields() const { return std::tie(stride, padding, dilation, groups); }
+  bool operator==(const Conv2dAttrs&) const = default;
+};
+
+struct Conv2dAttrs2 {
+  std::vector<int64_t> stride;
+  std::string padding;
+  std::vector<int64_t> dilation;
+  int64_t groups;
+  static constexpr const char* kNames[] = {"stride", "padding", "dilation", "groups"};
+  auto fields() const { return std::tie(stride, padding, dilation, groups); }
+  bool operator==(const Conv2dAttrs2&) const = default;
+};
+
+struct Conv3dAttrs {
+  std::vector<int64_t> stride;
+  std::vector<int64_t> padding;
+  std::vector<int64_t> dilation;
+  int64_t groups;
+  static constexpr const char* kNames[] = {"stride", "padding", "dilation", "groups"};
+  auto fields() const { return std::tie(stride, padding, dilation, groups); }
+  bool operator==(const Conv3dAttrs&) const = default;
+};
+
+struct Conv3dAttrs2 {
+  std::vector<int64_t> stride;
+  std::string padding;
+  std::vector<int64_t> dilation;
+  int64_t groups;
+  static constexpr const char* kNames[] = {"stride", "padding", "dilation", "groups"};
+  auto fields() const { return std::tie(stride, padding, dilation, groups); }
+  bool operator==(const Conv3dAttrs2&) const = default;
+};
+
+struct ConvTranspose1dAttrs {
+  std::vector<int64_t> stride;
+  std::vector<int64_t> padding;
+  std::vector<int64_t> output_padding;
+  int64_t groups;
+  std::vector<int64_t> dilation;
+  static constexpr const char* kNames[] = {"stride", "padding", "output_padding", "groups", "dilation"};
+  auto fields() const { return std::tie(stride, padding, output_padding, groups, dilation); }
+  bool operator==(const ConvTranspose1dAttrs&) const = default;
+};
+
+struct ConvTranspose2dAttrs {
+  std::vector<int64_t> stride;
+  std::vector<int64_t> padding;
+  std::vector<int64_t> output_padding;
+  int64_t groups;
+  std::vector<int64_t> dilation;
+  static constexpr const char* kNames[] = {"stride", "padding", "output_padding", "groups", "dilation"};
+  auto fields() const { return std::tie(stride, padding, output_padding, groups, dilation); }
+  bool operator==(const ConvTranspose2dAttrs&) const = default;
+};
+
+struct ConvTranspose3dAttrs {
+  std::vector<int64_t> stride;
+  std::vector<int64_t> padding;
+  std::vector<int64_t> output_padding;
+  int64_t groups;
+  std::vector<int64_t> dilation;
+  static constexpr const char* kNames[] = {"stride", "padding", "output_padding", "groups", "dilation"};
+  auto fields() const { return std::tie(stride, padding, output_padding, groups, dilation); }
+  bool operator==(const ConvTranspose3dAttrs&) const = default;
+};
+
+struct MaxPoolAttrs {
+  std::vector<int64_t> output_size;
+  std::vector<int64_t> kernel_size;
+  std::vector<int64_t> stride;
+  std::vector<int64_t> padding;
+  std::vector<int64_t> dilation;
+  static constexpr const char* kNames[] = {"output_size", "kernel_size", "stride", "padding", "dilation"};
+  auto fields() const { return std::tie(output_size, kernel_size, stride, padding, dilation); }
+  bool operator==(const MaxPoolAttrs&) const = default;
+};
+
+struct MaxPoolBackwardAttrs {
+  std::vector<int64_t> input_size;
+  static constexpr const char* kNames[] = {"input_size"};
+  auto fields() const { return std::tie(input_size); }
+  bool operator==(const MaxPoolBackwardAttrs&) const = default;
+};
+
+struct AvgPoolAttrs {
+  std::vector<int64_t> output_size;
+  std::vector<int64_t> kernel_size;
+  std::vector<int64_t> stride;
+  std::vector<int64_t> padding;
+  bool count_include_pad;
+  std::optional<int64_t> divisor_override;
+  static constexpr const char* kNames[] = {"output_size", "kernel_size", "stride", "padding", "count_include_pad", "divisor_override"};
+  auto fields() const { return std::tie(output_size, kernel_size, stride, padding, count_include_pad, divisor_override); }
+  bool operator==(const AvgPoolAttrs&) const = default;
+};
+
+struct AvgPoolBackwardAttrs {
+  std::vector<int64_t> input_size;
+  std::vector<int64_t> kernel_size;
+  std::vector<int64_t> stride;
+  std::vector<int64_t> padding;
+  bool count_include_pad;
+  std::optional<int64_t> divisor_override;
+  static constexpr const char* kNames[] = {"input_size", "kernel_size", "stride", "padding", "count_include_pad", "divisor_override"};
+  auto fields() const { return std::tie(input_size, kernel_size, stride, padding, count_include_pad, divisor_override); }
+  bool operator==(const AvgPoolBackwardAttrs&) const = default;
+};
+
+struct MaxPool1dWithIndicesAttrs {
+  std::vector<int64_t> kernel_size;
+  std::vector<int64_t> stride;
+  std::vector<int64_t> padding;
+  std::vector<int64_t> dilation;
+  bool ceil_mode;
+  static constexpr const char* kNames[] = {"kernel_size", "stride", "padding", "dilation", "ceil_mode"};
+  auto fields() const { return std::tie(kernel_size, stride, padding, dilation, ceil_mode); }
+  bool operator==(const MaxPool1dWithIndicesAttrs&) const = default;
+};
+
+struct MaxPool1dAttrs {
+  std::vector<int64_t> kernel_size;
+  std::vector<int64_t> stride;
+  std::vector<int64_t> padding;
+  std::vector<int64_t> dilation;
+  bool ceil_mode;
+  static constexpr const char* kNames[] = {"kernel_size", "stride", "padding", "dilation", "ceil_mode"};
+  auto fields() const { return std::tie(kernel_size, stride, padding, dilation, ceil_mode); }
+  bool operator==(const MaxPool1dAttrs&) const = default;
+};
+
+struct AvgPool1dAttrs {
+  std::vector<int64_t> kernel_size;
+  std::vector<int64_t> stride;
+  std::vector<int64_t> padding;
+  bool ceil_mode;
+  bool count_include_pad;
+  static constexpr const char* kNames[] = {"kernel_size", "stride", "padding", "ceil_mode", "count_include_pad"};
+  auto fields() const { return std::tie(kernel_size, stride, padding, ceil_mode, count_include_pad); }
+  bool operator==(const AvgPool1dAttrs&) const = default;
+};
+
+struct AdaptiveAvgPool1dAttrs {
+  std::vector<int64_t> output_size;
+  static constexpr const char* kNames[] = {"output_size"};
+  auto fields() const { return std::tie(output_size); }
+  bool operator==(const AdaptiveAvgPool1dAttrs&) const = default;
+};
+
+struct AdaptiveMaxPool1dAttrs {
+  std::vector<int64_t> output_size;
+  static constexpr const char* kNames[] = {"output_size"};
+  auto fields() const { return std::tie(output_size); }
+  bool operator==(const AdaptiveMaxPool1dAttrs&) const = default;
+};
+
+struct MaxPool2dWithIndicesAttrs {
+  std::vector<int64_t> kernel_size;
+  std::vector<int64_t> stride;
+  std::vector<int64_t> padding;
+  std::vector<int64_t> dilation;
+  bool ceil_mode;
+  static constexpr const char* kNames[] = {"kernel_size", "stride", "padding", "dilation", "ceil_mode"};
+  auto fields() const { return std::tie(kernel_size, stride, padding, dilation, ceil_mode); }
+  bool operator==(const MaxPool2dWithIndicesAttrs&) const = default;
+};
+
+struct MaxPool2dAttrs {
+  std::vector<int64_t> kernel_size;
+  std::vector<int64_t> stride;
+  std::vector<int64_t> padding;
+  std::vector<int64_t> dilation;
+  bool ceil_mode;
+  static constexpr const char* kNames[] = {"kernel_size", "stride", "padding", "dilation", "ceil_mode"};
+  auto fields() const { return std::tie(kernel_size, stride, padding, dilation, ceil_mode); }
+  bool operator==(const MaxPool2dAttrs&) const = default;
+};
+
+struct AvgPool2dAttrs {
+  std::vector<int64_t> kernel_size;
+  std::vector<int64_t> stride;
+  std::vector<int64_t> padding;
+  bool ceil_mode;
+  bool count_include_pad;
+  std::optional<int64_t> divisor_override;
+  static constexpr const char* kNames[] = {"kernel_size", "stride", "padding", "ceil_mode", "count_include_pad", "divisor_override"};
+  auto fields() const { return std::tie(kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override); }
+  bool operator==(const AvgPool2dAttrs&) const = default;
+};
+
+struct AdaptiveAvgPool2dAttrs {
+  std::vector<int64_t> output_size;
+  static constexpr const char* kNames[] = {"output_size"};
+  auto fields() const { return std::tie(output_size); }
+  bool operator==(const AdaptiveAvgPool2dAttrs&) const = default;
+};
+
+struct AdaptiveMaxPool2dAttrs {
+  std::vector<int64_t> output_size;
+  static constexpr const char* kNames[] = {"output_size"};
+  auto fields() const { return std::tie(output_size); }
+  bool operator==(const AdaptiveMaxPool2dAttrs&) const = default;
+};
+
+struct MaxPool3dWithIndicesAttrs {
+  std::vector<int64_t> kernel_size;
+  std::vector<int64_t> stride;
+  std::vector<int64_t> padding;
+  std::vector<int64_t> dilation;
+  bool ceil_mode;
+  static constexpr const char* kNames[] = {"kernel_size", "stride", "padding", "dilation", "ceil_mode"};
+  auto fields() const { return std::tie(kernel_size, stride, padding, dilation, ceil_mode); }
+  bool operator==(const MaxPool3dWithIndicesAttrs&) const = default;
+};
+
+struct MaxPool3dAttrs {
+  std::vector<int64_t> kernel_size;
+  std::vector<int64_t> stride;
+  std::vector<int64_t> padding;
+  std::vector<int64_t> dilation;
+  bool ceil_mode;
+  static constexpr const char* kNames[] = {"kernel_size", "stride", "padding", "dilation", "ceil_mode"};
+  auto fields() const { return std::tie(kernel_size, stride, padding, dilation, ceil_mode); }
+  bool operator==(const MaxPool3dAttrs&) const = default;
+};
+
+struct AvgPool3dAttrs {
+  std::vector<int64_t> kernel_size;
+  std::vector<int64_t> stride;
+  std::vector<int64_t> padding;
+  bool ceil_mode;
+  bool count_include_pad;
+  std::optional<int64_t> divisor_override;
+  static constexpr const char* kNames[] = {"kernel_size", "stride", "padding", "ceil_mode", "count_include_pad", "divisor_override"};
+  auto fields() const { return std::tie(kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override); }
+  bool operator==(const AvgPool3dAttrs&) const = default;
+};
+
+struct AdaptiveAvgPool3dAttrs {
+  std::vector<int64_t> output_size;
+  static constexpr const char* kNames[] = {"output_size"};
+  auto fields() const { return std::tie(output_size); }
+  bool operator==(const AdaptiveAvgPool3dAttrs&) const = default;
+};
+
+struct AdaptiveMaxPool3dAttrs {
+  std::vector<int64_t> output_size;
+  static constexpr const char* kNames[] = {"output_size"};
+  auto fields() const { return std::tie(output_size); }
+  bool operator==(const AdaptiveMaxPool3dAttrs&) const = default;
 };
 
 struct EmptyAttrs {
@@ -666,6 +996,15 @@ struct EmbeddingAttrs {
   bool operator==(const EmbeddingAttrs&) const = default;
 };
 
+struct EmbeddingDenseBackwardAttrs {
+  int64_t num_weights;
+  int64_t padding_idx;
+  bool scale_grad_by_freq;
+  static constexpr const char* kNames[] = {"num_weights", "padding_idx", "scale_grad_by_freq"};
+  auto fields() const { return std::tie(num_weights, padding_idx, scale_grad_by_freq); }
+  bool operator==(const EmbeddingDenseBackwardAttrs&) const = default;
+};
+
 struct AddmmAttrs {
   Scalar beta;
   Scalar alpha;
@@ -814,6 +1153,132 @@ struct NllLossAttrs {
   static constexpr const char* kNames[] = {"reduction", "ignore_index"};
   auto fields() const { return std::tie(reduction, ignore_index); }
   bool operator==(const NllLossAttrs&) const = default;
+};
+
+struct SoftmaxBackwardDataAttrs {
+  int64_t dim;
+  ScalarType input_dtype;
+  static constexpr const char* kNames[] = {"dim", "input_dtype"};
+  auto fields() const { return std::tie(dim, input_dtype); }
+  bool operator==(const SoftmaxBackwardDataAttrs&) const = default;
+};
+
+struct LogSoftmaxBackwardDataAttrs {
+  int64_t dim;
+  ScalarType input_dtype;
+  static constexpr const char* kNames[] = {"dim", "input_dtype"};
+  auto fields() const { return std::tie(dim, input_dtype); }
+  bool operator==(const LogSoftmaxBackwardDataAttrs&) const = default;
+};
+
+struct LayerNormBackwardAttrs {
+  std::vector<int64_t> normalized_shape;
+  double eps;
+  static constexpr const char* kNames[] = {"normalized_shape", "eps"};
+  auto fields() const { return std::tie(normalized_shape, eps); }
+  bool operator==(const LayerNormBackwardAttrs&) const = default;
+};
+
+struct RmsNormBackwardAttrs {
+  std::vector<int64_t> normalized_shape;
+  std::optional<double> eps;
+  static constexpr const char* kNames[] = {"normalized_shape", "eps"};
+  auto fields() const { return std::tie(normalized_shape, eps); }
+  bool operator==(const RmsNormBackwardAttrs&) const = default;
+};
+
+struct NativeBatchNormAttrs {
+  bool training;
+  double momentum;
+  double eps;
+  static constexpr const char* kNames[] = {"training", "momentum", "eps"};
+  auto fields() const { return std::tie(training, momentum, eps); }
+  bool operator==(const NativeBatchNormAttrs&) const = default;
+};
+
+struct BatchNormAttrs {
+  bool training;
+  double momentum;
+  double eps;
+  bool cudnn_enabled;
+  static constexpr const char* kNames[] = {"training", "momentum", "eps", "cudnn_enabled"};
+  auto fields() const { return std::tie(training, momentum, eps, cudnn_enabled); }
+  bool operator==(const BatchNormAttrs&) const = default;
+};
+
+struct BatchNormBackwardAttrs {
+  bool training;
+  static constexpr const char* kNames[] = {"training"};
+  auto fields() const { return std::tie(training); }
+  bool operator==(const BatchNormBackwardAttrs&) const = default;
+};
+
+struct GroupNormAttrs {
+  int64_t num_groups;
+  double eps;
+  bool cudnn_enabled;
+  static constexpr const char* kNames[] = {"num_groups", "eps", "cudnn_enabled"};
+  auto fields() const { return std::tie(num_groups, eps, cudnn_enabled); }
+  bool operator==(const GroupNormAttrs&) const = default;
+};
+
+struct InstanceNormAttrs {
+  bool use_input_stats;
+  double momentum;
+  double eps;
+  bool cudnn_enabled;
+  static constexpr const char* kNames[] = {"use_input_stats", "momentum", "eps", "cudnn_enabled"};
+  auto fields() const { return std::tie(use_input_stats, momentum, eps, cudnn_enabled); }
+  bool operator==(const InstanceNormAttrs&) const = default;
+};
+
+struct GluAttrs {
+  int64_t dim;
+  static constexpr const char* kNames[] = {"dim"};
+  auto fields() const { return std::tie(dim); }
+  bool operator==(const GluAttrs&) const = default;
+};
+
+struct BinaryCrossEntropyAttrs {
+  int64_t reduction;
+  static constexpr const char* kNames[] = {"reduction"};
+  auto fields() const { return std::tie(reduction); }
+  bool operator==(const BinaryCrossEntropyAttrs&) const = default;
+};
+
+struct KlDivAttrs {
+  int64_t reduction;
+  bool log_target;
+  static constexpr const char* kNames[] = {"reduction", "log_target"};
+  auto fields() const { return std::tie(reduction, log_target); }
+  bool operator==(const KlDivAttrs&) const = default;
+};
+
+struct CrossEntropyLossAttrs {
+  int64_t reduction;
+  int64_t ignore_index;
+  double label_smoothing;
+  static constexpr const char* kNames[] = {"reduction", "ignore_index", "label_smoothing"};
+  auto fields() const { return std::tie(reduction, ignore_index, label_smoothing); }
+  bool operator==(const CrossEntropyLossAttrs&) const = default;
+};
+
+struct CrossEntropyAttrs {
+  int64_t reduction;
+  int64_t ignore_index;
+  double label_smoothing;
+  static constexpr const char* kNames[] = {"reduction", "ignore_index", "label_smoothing"};
+  auto fields() const { return std::tie(reduction, ignore_index, label_smoothing); }
+  bool operator==(const CrossEntropyAttrs&) const = default;
+};
+
+struct CrossEntropyBackwardAttrs {
+  int64_t reduction;
+  int64_t ignore_index;
+  double label_smoothing;
+  static constexpr const char* kNames[] = {"reduction", "ignore_index", "label_smoothing"};
+  auto fields() const { return std::tie(reduction, ignore_index, label_smoothing); }
+  bool operator==(const CrossEntropyBackwardAttrs&) const = default;
 };
 
 struct RandAttrs {
@@ -1105,6 +1570,30 @@ struct NativeDropoutAttrs {
   static constexpr const char* kNames[] = {"p", "train"};
   auto fields() const { return std::tie(p, train); }
   bool operator==(const NativeDropoutAttrs&) const = default;
+};
+
+struct FeatureDropoutAttrs {
+  double p;
+  bool train;
+  static constexpr const char* kNames[] = {"p", "train"};
+  auto fields() const { return std::tie(p, train); }
+  bool operator==(const FeatureDropoutAttrs&) const = default;
+};
+
+struct AlphaDropoutAttrs {
+  double p;
+  bool train;
+  static constexpr const char* kNames[] = {"p", "train"};
+  auto fields() const { return std::tie(p, train); }
+  bool operator==(const AlphaDropoutAttrs&) const = default;
+};
+
+struct FeatureAlphaDropoutAttrs {
+  double p;
+  bool train;
+  static constexpr const char* kNames[] = {"p", "train"};
+  auto fields() const { return std::tie(p, train); }
+  bool operator==(const FeatureAlphaDropoutAttrs&) const = default;
 };
 
 struct SumAttrs {
@@ -1416,6 +1905,82 @@ struct AllcloseAttrs {
   static constexpr const char* kNames[] = {"rtol", "atol", "equal_nan"};
   auto fields() const { return std::tie(rtol, atol, equal_nan); }
   bool operator==(const AllcloseAttrs&) const = default;
+};
+
+struct LstmAttrs {
+  bool has_biases;
+  int64_t num_layers;
+  double dropout;
+  bool train;
+  bool bidirectional;
+  bool batch_first;
+  static constexpr const char* kNames[] = {"has_biases", "num_layers", "dropout", "train", "bidirectional", "batch_first"};
+  auto fields() const { return std::tie(has_biases, num_layers, dropout, train, bidirectional, batch_first); }
+  bool operator==(const LstmAttrs&) const = default;
+};
+
+struct GruAttrs {
+  bool has_biases;
+  int64_t num_layers;
+  double dropout;
+  bool train;
+  bool bidirectional;
+  bool batch_first;
+  static constexpr const char* kNames[] = {"has_biases", "num_layers", "dropout", "train", "bidirectional", "batch_first"};
+  auto fields() const { return std::tie(has_biases, num_layers, dropout, train, bidirectional, batch_first); }
+  bool operator==(const GruAttrs&) const = default;
+};
+
+struct RnnTanhAttrs {
+  bool has_biases;
+  int64_t num_layers;
+  double dropout;
+  bool train;
+  bool bidirectional;
+  bool batch_first;
+  static constexpr const char* kNames[] = {"has_biases", "num_layers", "dropout", "train", "bidirectional", "batch_first"};
+  auto fields() const { return std::tie(has_biases, num_layers, dropout, train, bidirectional, batch_first); }
+  bool operator==(const RnnTanhAttrs&) const = default;
+};
+
+struct RnnReluAttrs {
+  bool has_biases;
+  int64_t num_layers;
+  double dropout;
+  bool train;
+  bool bidirectional;
+  bool batch_first;
+  static constexpr const char* kNames[] = {"has_biases", "num_layers", "dropout", "train", "bidirectional", "batch_first"};
+  auto fields() const { return std::tie(has_biases, num_layers, dropout, train, bidirectional, batch_first); }
+  bool operator==(const RnnReluAttrs&) const = default;
+};
+
+struct LstmLayerAttrs {
+  bool reverse;
+  static constexpr const char* kNames[] = {"reverse"};
+  auto fields() const { return std::tie(reverse); }
+  bool operator==(const LstmLayerAttrs&) const = default;
+};
+
+struct LstmLayerBackwardAttrs {
+  bool reverse;
+  static constexpr const char* kNames[] = {"reverse"};
+  auto fields() const { return std::tie(reverse); }
+  bool operator==(const LstmLayerBackwardAttrs&) const = default;
+};
+
+struct GruLayerAttrs {
+  bool reverse;
+  static constexpr const char* kNames[] = {"reverse"};
+  auto fields() const { return std::tie(reverse); }
+  bool operator==(const GruLayerAttrs&) const = default;
+};
+
+struct GruLayerBackwardAttrs {
+  bool reverse;
+  static constexpr const char* kNames[] = {"reverse"};
+  auto fields() const { return std::tie(reverse); }
+  bool operator==(const GruLayerBackwardAttrs&) const = default;
 };
 
 struct CumsumAttrs {

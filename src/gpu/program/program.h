@@ -27,6 +27,10 @@ class GpuProgram {
   void run_reduction(IntArrayRef sizes, uint64_t reduced, std::span<const ArrayArg> loads,
                      std::span<const ParamValue> params, std::span<const ArrayArg> stores, const Work& work) const;
 
+  void run_list(std::span<const ListItem> items, uint64_t constant, const ParamValue* params, const Work& work) const;
+  void reduce_list(std::span<const ListItem> items, uint64_t constant, const ParamValue* params, ListReduce reduce,
+                   void* partials, const Work& work) const;
+
  private:
   struct State;
   std::unique_ptr<State> state_;

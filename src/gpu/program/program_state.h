@@ -14,6 +14,7 @@
 namespace facula::gpu {
 
 struct ReduceKernels;  // program_reduce.cpp
+struct ListKernels;    // program_list.cpp
 
 // What a pointwise kernel is printed for.
 struct PointwiseKey {
@@ -55,6 +56,7 @@ struct ProgramState {
   // program_reduce.cpp makes them at the first run and reads `reduce` without the lock afterwards.
   mutable std::atomic<ReduceKernels*> reduce = nullptr;
   mutable std::shared_ptr<ReduceKernels> reduce_owner;
+  mutable std::shared_ptr<ListKernels> lists;  // found under the lock: a launch serves many tensors
 };
 
 struct GpuProgram::State : ProgramState {

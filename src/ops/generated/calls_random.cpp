@@ -3,6 +3,7 @@
 
 #include "autograd/batch.h"
 #include "autograd/call.h"
+#include "autograd/nan_check.h"
 #include "core/call_hooks.h"
 #include "core/generated/op_attrs.h"
 #include "ops/generated/gradients.h"
@@ -24,7 +25,12 @@ Tensor rand_in_batch(IntArrayRef size, const TensorOptions& options) {
 
 Tensor rand(IntArrayRef size, const TensorOptions& options) {
   if (autograd::in_batch()) [[unlikely]] return rand_in_batch(size, options);
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::rand, detail::AttrsOf(RandAttrs{detail::owned(size), detail::owned(options)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(RandAttrs{detail::owned(size), detail::owned(options)});
+    const autograd::NanCheck check(OpId::rand, &attrs, false, {});
+    if (check) return check(facula::rand(size, options));
+    detail::report_call(OpId::rand, attrs);
+  }
   return with_requires_grad(meaning::rand(size, options), options);
 }
 
@@ -35,7 +41,12 @@ Tensor& rand_out(Tensor& out, IntArrayRef size) {
     if (batch.different()) batch.check_holds_different();
     return rand_out(out, size);
   }
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::rand, detail::AttrsOf(RandAttrs{detail::owned(size), out.options()}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(RandAttrs{detail::owned(size), out.options()});
+    const autograd::NanCheck check(OpId::rand, &attrs, true, {});
+    if (check) return check(facula::rand_out(out, size));
+    detail::report_call(OpId::rand, attrs);
+  }
   meaning::write_out(out, meaning::rand(size, out.options()), "rand");
   return out;
 }
@@ -52,7 +63,12 @@ Tensor rand_in_batch(IntArrayRef size, std::optional<Generator> generator, const
 
 Tensor rand(IntArrayRef size, std::optional<Generator> generator, const TensorOptions& options) {
   if (autograd::in_batch()) [[unlikely]] return rand_in_batch(size, generator, options);
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::rand, detail::AttrsOf(RandAttrs2{detail::owned(size), detail::owned(generator), detail::owned(options)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(RandAttrs2{detail::owned(size), detail::owned(generator), detail::owned(options)});
+    const autograd::NanCheck check(OpId::rand, &attrs, false, {});
+    if (check) return check(facula::rand(size, generator, options));
+    detail::report_call(OpId::rand, attrs);
+  }
   return with_requires_grad(meaning::rand(size, generator, options), options);
 }
 
@@ -63,7 +79,12 @@ Tensor& rand_out(Tensor& out, IntArrayRef size, std::optional<Generator> generat
     if (batch.different()) batch.check_holds_different();
     return rand_out(out, size, generator);
   }
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::rand, detail::AttrsOf(RandAttrs2{detail::owned(size), detail::owned(generator), out.options()}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(RandAttrs2{detail::owned(size), detail::owned(generator), out.options()});
+    const autograd::NanCheck check(OpId::rand, &attrs, true, {});
+    if (check) return check(facula::rand_out(out, size, generator));
+    detail::report_call(OpId::rand, attrs);
+  }
   meaning::write_out(out, meaning::rand(size, generator, out.options()), "rand");
   return out;
 }
@@ -89,7 +110,12 @@ Tensor rand_like_tracked(uint8_t flags, const Tensor& self, const TensorOptions&
 Tensor rand_like(const Tensor& self, const TensorOptions& options, std::optional<MemoryFormat> memory_format) {
   if (const uint8_t flags = autograd::tracked(self)) [[unlikely]] return rand_like_tracked(flags, self, options, memory_format);
   if (autograd::in_batch()) [[unlikely]] return rand_like_in_batch(self, options, memory_format);
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::rand_like, detail::AttrsOf(RandLikeAttrs{detail::owned(options), detail::owned(memory_format)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(RandLikeAttrs{detail::owned(options), detail::owned(memory_format)});
+    const autograd::NanCheck check(OpId::rand_like, &attrs, false, {{"self", self}});
+    if (check) return check(facula::rand_like(self, options, memory_format));
+    detail::report_call(OpId::rand_like, attrs);
+  }
   return with_requires_grad(meaning::rand_like(self, options, memory_format), options);
 }
 
@@ -105,7 +131,12 @@ Tensor randn_in_batch(IntArrayRef size, const TensorOptions& options) {
 
 Tensor randn(IntArrayRef size, const TensorOptions& options) {
   if (autograd::in_batch()) [[unlikely]] return randn_in_batch(size, options);
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::randn, detail::AttrsOf(RandnAttrs{detail::owned(size), detail::owned(options)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(RandnAttrs{detail::owned(size), detail::owned(options)});
+    const autograd::NanCheck check(OpId::randn, &attrs, false, {});
+    if (check) return check(facula::randn(size, options));
+    detail::report_call(OpId::randn, attrs);
+  }
   return with_requires_grad(meaning::randn(size, options), options);
 }
 
@@ -116,7 +147,12 @@ Tensor& randn_out(Tensor& out, IntArrayRef size) {
     if (batch.different()) batch.check_holds_different();
     return randn_out(out, size);
   }
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::randn, detail::AttrsOf(RandnAttrs{detail::owned(size), out.options()}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(RandnAttrs{detail::owned(size), out.options()});
+    const autograd::NanCheck check(OpId::randn, &attrs, true, {});
+    if (check) return check(facula::randn_out(out, size));
+    detail::report_call(OpId::randn, attrs);
+  }
   meaning::write_out(out, meaning::randn(size, out.options()), "randn");
   return out;
 }
@@ -133,7 +169,12 @@ Tensor randn_in_batch(IntArrayRef size, std::optional<Generator> generator, cons
 
 Tensor randn(IntArrayRef size, std::optional<Generator> generator, const TensorOptions& options) {
   if (autograd::in_batch()) [[unlikely]] return randn_in_batch(size, generator, options);
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::randn, detail::AttrsOf(RandnAttrs2{detail::owned(size), detail::owned(generator), detail::owned(options)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(RandnAttrs2{detail::owned(size), detail::owned(generator), detail::owned(options)});
+    const autograd::NanCheck check(OpId::randn, &attrs, false, {});
+    if (check) return check(facula::randn(size, generator, options));
+    detail::report_call(OpId::randn, attrs);
+  }
   return with_requires_grad(meaning::randn(size, generator, options), options);
 }
 
@@ -144,7 +185,12 @@ Tensor& randn_out(Tensor& out, IntArrayRef size, std::optional<Generator> genera
     if (batch.different()) batch.check_holds_different();
     return randn_out(out, size, generator);
   }
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::randn, detail::AttrsOf(RandnAttrs2{detail::owned(size), detail::owned(generator), out.options()}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(RandnAttrs2{detail::owned(size), detail::owned(generator), out.options()});
+    const autograd::NanCheck check(OpId::randn, &attrs, true, {});
+    if (check) return check(facula::randn_out(out, size, generator));
+    detail::report_call(OpId::randn, attrs);
+  }
   meaning::write_out(out, meaning::randn(size, generator, out.options()), "randn");
   return out;
 }
@@ -170,7 +216,12 @@ Tensor randn_like_tracked(uint8_t flags, const Tensor& self, const TensorOptions
 Tensor randn_like(const Tensor& self, const TensorOptions& options, std::optional<MemoryFormat> memory_format) {
   if (const uint8_t flags = autograd::tracked(self)) [[unlikely]] return randn_like_tracked(flags, self, options, memory_format);
   if (autograd::in_batch()) [[unlikely]] return randn_like_in_batch(self, options, memory_format);
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::randn_like, detail::AttrsOf(RandnLikeAttrs{detail::owned(options), detail::owned(memory_format)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(RandnLikeAttrs{detail::owned(options), detail::owned(memory_format)});
+    const autograd::NanCheck check(OpId::randn_like, &attrs, false, {{"self", self}});
+    if (check) return check(facula::randn_like(self, options, memory_format));
+    detail::report_call(OpId::randn_like, attrs);
+  }
   return with_requires_grad(meaning::randn_like(self, options, memory_format), options);
 }
 
@@ -186,7 +237,12 @@ Tensor randint_in_batch(int64_t high, IntArrayRef size, const TensorOptions& opt
 
 Tensor randint(int64_t high, IntArrayRef size, const TensorOptions& options) {
   if (autograd::in_batch()) [[unlikely]] return randint_in_batch(high, size, options);
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::randint, detail::AttrsOf(RandintAttrs{detail::owned(high), detail::owned(size), detail::owned(options)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(RandintAttrs{detail::owned(high), detail::owned(size), detail::owned(options)});
+    const autograd::NanCheck check(OpId::randint, &attrs, false, {});
+    if (check) return check(facula::randint(high, size, options));
+    detail::report_call(OpId::randint, attrs);
+  }
   return with_requires_grad(meaning::randint(high, size, options), options);
 }
 
@@ -197,7 +253,12 @@ Tensor& randint_out(Tensor& out, int64_t high, IntArrayRef size) {
     if (batch.different()) batch.check_holds_different();
     return randint_out(out, high, size);
   }
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::randint, detail::AttrsOf(RandintAttrs{detail::owned(high), detail::owned(size), out.options()}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(RandintAttrs{detail::owned(high), detail::owned(size), out.options()});
+    const autograd::NanCheck check(OpId::randint, &attrs, true, {});
+    if (check) return check(facula::randint_out(out, high, size));
+    detail::report_call(OpId::randint, attrs);
+  }
   meaning::write_out(out, meaning::randint(high, size, out.options()), "randint");
   return out;
 }
@@ -214,7 +275,12 @@ Tensor randint_in_batch(int64_t high, IntArrayRef size, std::optional<Generator>
 
 Tensor randint(int64_t high, IntArrayRef size, std::optional<Generator> generator, const TensorOptions& options) {
   if (autograd::in_batch()) [[unlikely]] return randint_in_batch(high, size, generator, options);
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::randint, detail::AttrsOf(RandintAttrs2{detail::owned(high), detail::owned(size), detail::owned(generator), detail::owned(options)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(RandintAttrs2{detail::owned(high), detail::owned(size), detail::owned(generator), detail::owned(options)});
+    const autograd::NanCheck check(OpId::randint, &attrs, false, {});
+    if (check) return check(facula::randint(high, size, generator, options));
+    detail::report_call(OpId::randint, attrs);
+  }
   return with_requires_grad(meaning::randint(high, size, generator, options), options);
 }
 
@@ -225,7 +291,12 @@ Tensor& randint_out(Tensor& out, int64_t high, IntArrayRef size, std::optional<G
     if (batch.different()) batch.check_holds_different();
     return randint_out(out, high, size, generator);
   }
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::randint, detail::AttrsOf(RandintAttrs2{detail::owned(high), detail::owned(size), detail::owned(generator), out.options()}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(RandintAttrs2{detail::owned(high), detail::owned(size), detail::owned(generator), out.options()});
+    const autograd::NanCheck check(OpId::randint, &attrs, true, {});
+    if (check) return check(facula::randint_out(out, high, size, generator));
+    detail::report_call(OpId::randint, attrs);
+  }
   meaning::write_out(out, meaning::randint(high, size, generator, out.options()), "randint");
   return out;
 }
@@ -242,7 +313,12 @@ Tensor randint_in_batch(int64_t low, int64_t high, IntArrayRef size, const Tenso
 
 Tensor randint(int64_t low, int64_t high, IntArrayRef size, const TensorOptions& options) {
   if (autograd::in_batch()) [[unlikely]] return randint_in_batch(low, high, size, options);
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::randint, detail::AttrsOf(RandintAttrs3{detail::owned(low), detail::owned(high), detail::owned(size), detail::owned(options)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(RandintAttrs3{detail::owned(low), detail::owned(high), detail::owned(size), detail::owned(options)});
+    const autograd::NanCheck check(OpId::randint, &attrs, false, {});
+    if (check) return check(facula::randint(low, high, size, options));
+    detail::report_call(OpId::randint, attrs);
+  }
   return with_requires_grad(meaning::randint(low, high, size, options), options);
 }
 
@@ -253,7 +329,12 @@ Tensor& randint_out(Tensor& out, int64_t low, int64_t high, IntArrayRef size) {
     if (batch.different()) batch.check_holds_different();
     return randint_out(out, low, high, size);
   }
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::randint, detail::AttrsOf(RandintAttrs3{detail::owned(low), detail::owned(high), detail::owned(size), out.options()}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(RandintAttrs3{detail::owned(low), detail::owned(high), detail::owned(size), out.options()});
+    const autograd::NanCheck check(OpId::randint, &attrs, true, {});
+    if (check) return check(facula::randint_out(out, low, high, size));
+    detail::report_call(OpId::randint, attrs);
+  }
   meaning::write_out(out, meaning::randint(low, high, size, out.options()), "randint");
   return out;
 }
@@ -270,7 +351,12 @@ Tensor randint_in_batch(int64_t low, int64_t high, IntArrayRef size, std::option
 
 Tensor randint(int64_t low, int64_t high, IntArrayRef size, std::optional<Generator> generator, const TensorOptions& options) {
   if (autograd::in_batch()) [[unlikely]] return randint_in_batch(low, high, size, generator, options);
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::randint, detail::AttrsOf(RandintAttrs4{detail::owned(low), detail::owned(high), detail::owned(size), detail::owned(generator), detail::owned(options)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(RandintAttrs4{detail::owned(low), detail::owned(high), detail::owned(size), detail::owned(generator), detail::owned(options)});
+    const autograd::NanCheck check(OpId::randint, &attrs, false, {});
+    if (check) return check(facula::randint(low, high, size, generator, options));
+    detail::report_call(OpId::randint, attrs);
+  }
   return with_requires_grad(meaning::randint(low, high, size, generator, options), options);
 }
 
@@ -281,7 +367,12 @@ Tensor& randint_out(Tensor& out, int64_t low, int64_t high, IntArrayRef size, st
     if (batch.different()) batch.check_holds_different();
     return randint_out(out, low, high, size, generator);
   }
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::randint, detail::AttrsOf(RandintAttrs4{detail::owned(low), detail::owned(high), detail::owned(size), detail::owned(generator), out.options()}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(RandintAttrs4{detail::owned(low), detail::owned(high), detail::owned(size), detail::owned(generator), out.options()});
+    const autograd::NanCheck check(OpId::randint, &attrs, true, {});
+    if (check) return check(facula::randint_out(out, low, high, size, generator));
+    detail::report_call(OpId::randint, attrs);
+  }
   meaning::write_out(out, meaning::randint(low, high, size, generator, out.options()), "randint");
   return out;
 }
@@ -307,7 +398,12 @@ Tensor randint_like_tracked(uint8_t flags, const Tensor& self, int64_t high, con
 Tensor randint_like(const Tensor& self, int64_t high, const TensorOptions& options, std::optional<MemoryFormat> memory_format) {
   if (const uint8_t flags = autograd::tracked(self)) [[unlikely]] return randint_like_tracked(flags, self, high, options, memory_format);
   if (autograd::in_batch()) [[unlikely]] return randint_like_in_batch(self, high, options, memory_format);
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::randint_like, detail::AttrsOf(RandintLikeAttrs{detail::owned(high), detail::owned(options), detail::owned(memory_format)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(RandintLikeAttrs{detail::owned(high), detail::owned(options), detail::owned(memory_format)});
+    const autograd::NanCheck check(OpId::randint_like, &attrs, false, {{"self", self}});
+    if (check) return check(facula::randint_like(self, high, options, memory_format));
+    detail::report_call(OpId::randint_like, attrs);
+  }
   return with_requires_grad(meaning::randint_like(self, high, options, memory_format), options);
 }
 
@@ -332,7 +428,12 @@ Tensor randint_like_tracked(uint8_t flags, const Tensor& self, int64_t low, int6
 Tensor randint_like(const Tensor& self, int64_t low, int64_t high, const TensorOptions& options, std::optional<MemoryFormat> memory_format) {
   if (const uint8_t flags = autograd::tracked(self)) [[unlikely]] return randint_like_tracked(flags, self, low, high, options, memory_format);
   if (autograd::in_batch()) [[unlikely]] return randint_like_in_batch(self, low, high, options, memory_format);
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::randint_like, detail::AttrsOf(RandintLikeAttrs2{detail::owned(low), detail::owned(high), detail::owned(options), detail::owned(memory_format)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(RandintLikeAttrs2{detail::owned(low), detail::owned(high), detail::owned(options), detail::owned(memory_format)});
+    const autograd::NanCheck check(OpId::randint_like, &attrs, false, {{"self", self}});
+    if (check) return check(facula::randint_like(self, low, high, options, memory_format));
+    detail::report_call(OpId::randint_like, attrs);
+  }
   return with_requires_grad(meaning::randint_like(self, low, high, options, memory_format), options);
 }
 
@@ -351,7 +452,12 @@ Tensor randperm_in_batch(int64_t n, const TensorOptions& options) {
 
 Tensor randperm(int64_t n, const TensorOptions& options) {
   if (autograd::in_batch()) [[unlikely]] return randperm_in_batch(n, options);
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::randperm, detail::AttrsOf(RandpermAttrs{detail::owned(n), detail::owned(options)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(RandpermAttrs{detail::owned(n), detail::owned(options)});
+    const autograd::NanCheck check(OpId::randperm, &attrs, false, {});
+    if (check) return check(facula::randperm(n, options));
+    detail::report_call(OpId::randperm, attrs);
+  }
   return with_requires_grad(meaning::randperm(n, options), options);
 }
 
@@ -362,7 +468,12 @@ Tensor& randperm_out(Tensor& out, int64_t n) {
     if (batch.different()) batch.check_holds_different();
     return randperm_out(out, n);
   }
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::randperm, detail::AttrsOf(RandpermAttrs{detail::owned(n), out.options()}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(RandpermAttrs{detail::owned(n), out.options()});
+    const autograd::NanCheck check(OpId::randperm, &attrs, true, {});
+    if (check) return check(facula::randperm_out(out, n));
+    detail::report_call(OpId::randperm, attrs);
+  }
   meaning::write_out(out, meaning::randperm(n, out.options()), "randperm");
   return out;
 }
@@ -382,7 +493,12 @@ Tensor randperm_in_batch(int64_t n, std::optional<Generator> generator, const Te
 
 Tensor randperm(int64_t n, std::optional<Generator> generator, const TensorOptions& options) {
   if (autograd::in_batch()) [[unlikely]] return randperm_in_batch(n, generator, options);
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::randperm, detail::AttrsOf(RandpermAttrs2{detail::owned(n), detail::owned(generator), detail::owned(options)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(RandpermAttrs2{detail::owned(n), detail::owned(generator), detail::owned(options)});
+    const autograd::NanCheck check(OpId::randperm, &attrs, false, {});
+    if (check) return check(facula::randperm(n, generator, options));
+    detail::report_call(OpId::randperm, attrs);
+  }
   return with_requires_grad(meaning::randperm(n, generator, options), options);
 }
 
@@ -393,7 +509,12 @@ Tensor& randperm_out(Tensor& out, int64_t n, std::optional<Generator> generator)
     if (batch.different()) batch.check_holds_different();
     return randperm_out(out, n, generator);
   }
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::randperm, detail::AttrsOf(RandpermAttrs2{detail::owned(n), detail::owned(generator), out.options()}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(RandpermAttrs2{detail::owned(n), detail::owned(generator), out.options()});
+    const autograd::NanCheck check(OpId::randperm, &attrs, true, {});
+    if (check) return check(facula::randperm_out(out, n, generator));
+    detail::report_call(OpId::randperm, attrs);
+  }
   meaning::write_out(out, meaning::randperm(n, generator, out.options()), "randperm");
   return out;
 }
@@ -420,7 +541,12 @@ Tensor normal_tracked(uint8_t flags, const Tensor& mean, double std, std::option
 Tensor normal(const Tensor& mean, double std, std::optional<Generator> generator) {
   if (const uint8_t flags = autograd::tracked(mean)) [[unlikely]] return normal_tracked(flags, mean, std, generator);
   if (autograd::in_batch()) [[unlikely]] return normal_in_batch(mean, std, generator);
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::normal, detail::AttrsOf(NormalAttrs{detail::owned(std), detail::owned(generator)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(NormalAttrs{detail::owned(std), detail::owned(generator)});
+    const autograd::NanCheck check(OpId::normal, &attrs, false, {{"mean", mean}});
+    if (check) return check(facula::normal(mean, std, generator));
+    detail::report_call(OpId::normal, attrs);
+  }
   return meaning::normal(mean, std, generator);
 }
 
@@ -431,7 +557,12 @@ Tensor& normal_out(Tensor& out, const Tensor& mean, double std, std::optional<Ge
     if (batch.different()) batch.check_holds_different();
     return normal_out(out, mean, std, generator);
   }
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::normal, detail::AttrsOf(NormalAttrs{detail::owned(std), detail::owned(generator)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(NormalAttrs{detail::owned(std), detail::owned(generator)});
+    const autograd::NanCheck check(OpId::normal, &attrs, true, {{"mean", mean}});
+    if (check) return check(facula::normal_out(out, mean, std, generator));
+    detail::report_call(OpId::normal, attrs);
+  }
   meaning::write_out(out, meaning::normal(mean, std, generator), "normal");
   return out;
 }
@@ -458,7 +589,12 @@ Tensor normal_tracked(uint8_t flags, double mean, const Tensor& std, std::option
 Tensor normal(double mean, const Tensor& std, std::optional<Generator> generator) {
   if (const uint8_t flags = autograd::tracked(std)) [[unlikely]] return normal_tracked(flags, mean, std, generator);
   if (autograd::in_batch()) [[unlikely]] return normal_in_batch(mean, std, generator);
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::normal, detail::AttrsOf(NormalAttrs2{detail::owned(mean), detail::owned(generator)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(NormalAttrs2{detail::owned(mean), detail::owned(generator)});
+    const autograd::NanCheck check(OpId::normal, &attrs, false, {{"std", std}});
+    if (check) return check(facula::normal(mean, std, generator));
+    detail::report_call(OpId::normal, attrs);
+  }
   return meaning::normal(mean, std, generator);
 }
 
@@ -469,7 +605,12 @@ Tensor& normal_out(Tensor& out, double mean, const Tensor& std, std::optional<Ge
     if (batch.different()) batch.check_holds_different();
     return normal_out(out, mean, std, generator);
   }
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::normal, detail::AttrsOf(NormalAttrs2{detail::owned(mean), detail::owned(generator)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(NormalAttrs2{detail::owned(mean), detail::owned(generator)});
+    const autograd::NanCheck check(OpId::normal, &attrs, true, {{"std", std}});
+    if (check) return check(facula::normal_out(out, mean, std, generator));
+    detail::report_call(OpId::normal, attrs);
+  }
   meaning::write_out(out, meaning::normal(mean, std, generator), "normal");
   return out;
 }
@@ -499,7 +640,12 @@ Tensor normal_tracked(uint8_t flags, const Tensor& mean, const Tensor& std, std:
 Tensor normal(const Tensor& mean, const Tensor& std, std::optional<Generator> generator) {
   if (const uint8_t flags = autograd::tracked(mean, std)) [[unlikely]] return normal_tracked(flags, mean, std, generator);
   if (autograd::in_batch()) [[unlikely]] return normal_in_batch(mean, std, generator);
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::normal, detail::AttrsOf(NormalAttrs3{detail::owned(generator)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(NormalAttrs3{detail::owned(generator)});
+    const autograd::NanCheck check(OpId::normal, &attrs, false, {{"mean", mean}, {"std", std}});
+    if (check) return check(facula::normal(mean, std, generator));
+    detail::report_call(OpId::normal, attrs);
+  }
   return meaning::normal(mean, std, generator);
 }
 
@@ -510,7 +656,12 @@ Tensor& normal_out(Tensor& out, const Tensor& mean, const Tensor& std, std::opti
     if (batch.different()) batch.check_holds_different();
     return normal_out(out, mean, std, generator);
   }
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::normal, detail::AttrsOf(NormalAttrs3{detail::owned(generator)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(NormalAttrs3{detail::owned(generator)});
+    const autograd::NanCheck check(OpId::normal, &attrs, true, {{"mean", mean}, {"std", std}});
+    if (check) return check(facula::normal_out(out, mean, std, generator));
+    detail::report_call(OpId::normal, attrs);
+  }
   meaning::write_out(out, meaning::normal(mean, std, generator), "normal");
   return out;
 }
@@ -527,7 +678,12 @@ Tensor normal_in_batch(double mean, double std, IntArrayRef size, std::optional<
 
 Tensor normal(double mean, double std, IntArrayRef size, std::optional<Generator> generator, const TensorOptions& options) {
   if (autograd::in_batch()) [[unlikely]] return normal_in_batch(mean, std, size, generator, options);
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::normal, detail::AttrsOf(NormalAttrs4{detail::owned(mean), detail::owned(std), detail::owned(size), detail::owned(generator), detail::owned(options)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(NormalAttrs4{detail::owned(mean), detail::owned(std), detail::owned(size), detail::owned(generator), detail::owned(options)});
+    const autograd::NanCheck check(OpId::normal, &attrs, false, {});
+    if (check) return check(facula::normal(mean, std, size, generator, options));
+    detail::report_call(OpId::normal, attrs);
+  }
   return with_requires_grad(meaning::normal(mean, std, size, generator, options), options);
 }
 
@@ -538,7 +694,12 @@ Tensor& normal_out(Tensor& out, double mean, double std, IntArrayRef size, std::
     if (batch.different()) batch.check_holds_different();
     return normal_out(out, mean, std, size, generator);
   }
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::normal, detail::AttrsOf(NormalAttrs4{detail::owned(mean), detail::owned(std), detail::owned(size), detail::owned(generator), out.options()}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(NormalAttrs4{detail::owned(mean), detail::owned(std), detail::owned(size), detail::owned(generator), out.options()});
+    const autograd::NanCheck check(OpId::normal, &attrs, true, {});
+    if (check) return check(facula::normal_out(out, mean, std, size, generator));
+    detail::report_call(OpId::normal, attrs);
+  }
   meaning::write_out(out, meaning::normal(mean, std, size, generator, out.options()), "normal");
   return out;
 }
@@ -565,7 +726,12 @@ Tensor bernoulli_tracked(uint8_t flags, const Tensor& self, std::optional<Genera
 Tensor bernoulli(const Tensor& self, std::optional<Generator> generator) {
   if (const uint8_t flags = autograd::tracked(self)) [[unlikely]] return bernoulli_tracked(flags, self, generator);
   if (autograd::in_batch()) [[unlikely]] return bernoulli_in_batch(self, generator);
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::bernoulli, detail::AttrsOf(BernoulliAttrs{detail::owned(generator)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(BernoulliAttrs{detail::owned(generator)});
+    const autograd::NanCheck check(OpId::bernoulli, &attrs, false, {{"self", self}});
+    if (check) return check(facula::bernoulli(self, generator));
+    detail::report_call(OpId::bernoulli, attrs);
+  }
   return meaning::bernoulli(self, generator);
 }
 
@@ -576,7 +742,12 @@ Tensor& bernoulli_out(Tensor& out, const Tensor& self, std::optional<Generator> 
     if (batch.different()) batch.check_holds_different();
     return bernoulli_out(out, self, generator);
   }
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::bernoulli, detail::AttrsOf(BernoulliAttrs{detail::owned(generator)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(BernoulliAttrs{detail::owned(generator)});
+    const autograd::NanCheck check(OpId::bernoulli, &attrs, true, {{"self", self}});
+    if (check) return check(facula::bernoulli_out(out, self, generator));
+    detail::report_call(OpId::bernoulli, attrs);
+  }
   meaning::write_out(out, meaning::bernoulli(self, generator), "bernoulli");
   return out;
 }
@@ -606,7 +777,12 @@ Tensor bernoulli_tracked(uint8_t flags, const Tensor& self, double p, std::optio
 Tensor bernoulli(const Tensor& self, double p, std::optional<Generator> generator) {
   if (const uint8_t flags = autograd::tracked(self)) [[unlikely]] return bernoulli_tracked(flags, self, p, generator);
   if (autograd::in_batch()) [[unlikely]] return bernoulli_in_batch(self, p, generator);
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::bernoulli, detail::AttrsOf(BernoulliAttrs2{detail::owned(p), detail::owned(generator)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(BernoulliAttrs2{detail::owned(p), detail::owned(generator)});
+    const autograd::NanCheck check(OpId::bernoulli, &attrs, false, {{"self", self}});
+    if (check) return check(facula::bernoulli(self, p, generator));
+    detail::report_call(OpId::bernoulli, attrs);
+  }
   return meaning::bernoulli(self, p, generator);
 }
 
@@ -617,7 +793,12 @@ Tensor& bernoulli_out(Tensor& out, const Tensor& self, double p, std::optional<G
     if (batch.different()) batch.check_holds_different();
     return bernoulli_out(out, self, p, generator);
   }
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::bernoulli, detail::AttrsOf(BernoulliAttrs2{detail::owned(p), detail::owned(generator)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(BernoulliAttrs2{detail::owned(p), detail::owned(generator)});
+    const autograd::NanCheck check(OpId::bernoulli, &attrs, true, {{"self", self}});
+    if (check) return check(facula::bernoulli_out(out, self, p, generator));
+    detail::report_call(OpId::bernoulli, attrs);
+  }
   meaning::write_out(out, meaning::bernoulli(self, p, generator), "bernoulli");
   return out;
 }
@@ -663,7 +844,12 @@ Tensor& bernoulli__tracked(uint8_t flags, Tensor& self, const Tensor& p, std::op
 Tensor& bernoulli_(Tensor& self, const Tensor& p, std::optional<Generator> generator) {
   if (const uint8_t flags = autograd::tracked(self, p)) [[unlikely]] return bernoulli__tracked(flags, self, p, generator);
   if (autograd::in_batch()) [[unlikely]] return bernoulli__in_batch(self, p, generator);
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::bernoulli_, detail::AttrsOf(BernoulliInplaceAttrs{detail::owned(generator)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(BernoulliInplaceAttrs{detail::owned(generator)});
+    const autograd::NanCheck check(OpId::bernoulli_, &attrs, true, {{"self", self}, {"p", p}});
+    if (check) return check(facula::bernoulli_(self, p, generator));
+    detail::report_call(OpId::bernoulli_, attrs);
+  }
   meaning::bernoulli_(self, p, generator);
   return self;
 }
@@ -708,7 +894,12 @@ Tensor& bernoulli__tracked(uint8_t flags, Tensor& self, double p, std::optional<
 Tensor& bernoulli_(Tensor& self, double p, std::optional<Generator> generator) {
   if (const uint8_t flags = autograd::tracked(self)) [[unlikely]] return bernoulli__tracked(flags, self, p, generator);
   if (autograd::in_batch()) [[unlikely]] return bernoulli__in_batch(self, p, generator);
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::bernoulli_, detail::AttrsOf(BernoulliInplaceAttrs2{detail::owned(p), detail::owned(generator)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(BernoulliInplaceAttrs2{detail::owned(p), detail::owned(generator)});
+    const autograd::NanCheck check(OpId::bernoulli_, &attrs, true, {{"self", self}});
+    if (check) return check(facula::bernoulli_(self, p, generator));
+    detail::report_call(OpId::bernoulli_, attrs);
+  }
   meaning::bernoulli_(self, p, generator);
   return self;
 }
@@ -753,7 +944,12 @@ Tensor& uniform__tracked(uint8_t flags, Tensor& self, double from, double to, st
 Tensor& uniform_(Tensor& self, double from, double to, std::optional<Generator> generator) {
   if (const uint8_t flags = autograd::tracked(self)) [[unlikely]] return uniform__tracked(flags, self, from, to, generator);
   if (autograd::in_batch()) [[unlikely]] return uniform__in_batch(self, from, to, generator);
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::uniform_, detail::AttrsOf(UniformInplaceAttrs{detail::owned(from), detail::owned(to), detail::owned(generator)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(UniformInplaceAttrs{detail::owned(from), detail::owned(to), detail::owned(generator)});
+    const autograd::NanCheck check(OpId::uniform_, &attrs, true, {{"self", self}});
+    if (check) return check(facula::uniform_(self, from, to, generator));
+    detail::report_call(OpId::uniform_, attrs);
+  }
   meaning::uniform_(self, from, to, generator);
   return self;
 }
@@ -798,7 +994,12 @@ Tensor& normal__tracked(uint8_t flags, Tensor& self, double mean, double std, st
 Tensor& normal_(Tensor& self, double mean, double std, std::optional<Generator> generator) {
   if (const uint8_t flags = autograd::tracked(self)) [[unlikely]] return normal__tracked(flags, self, mean, std, generator);
   if (autograd::in_batch()) [[unlikely]] return normal__in_batch(self, mean, std, generator);
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::normal_, detail::AttrsOf(NormalInplaceAttrs{detail::owned(mean), detail::owned(std), detail::owned(generator)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(NormalInplaceAttrs{detail::owned(mean), detail::owned(std), detail::owned(generator)});
+    const autograd::NanCheck check(OpId::normal_, &attrs, true, {{"self", self}});
+    if (check) return check(facula::normal_(self, mean, std, generator));
+    detail::report_call(OpId::normal_, attrs);
+  }
   meaning::normal_(self, mean, std, generator);
   return self;
 }
@@ -843,7 +1044,12 @@ Tensor& exponential__tracked(uint8_t flags, Tensor& self, double lambd, std::opt
 Tensor& exponential_(Tensor& self, double lambd, std::optional<Generator> generator) {
   if (const uint8_t flags = autograd::tracked(self)) [[unlikely]] return exponential__tracked(flags, self, lambd, generator);
   if (autograd::in_batch()) [[unlikely]] return exponential__in_batch(self, lambd, generator);
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::exponential_, detail::AttrsOf(ExponentialInplaceAttrs{detail::owned(lambd), detail::owned(generator)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(ExponentialInplaceAttrs{detail::owned(lambd), detail::owned(generator)});
+    const autograd::NanCheck check(OpId::exponential_, &attrs, true, {{"self", self}});
+    if (check) return check(facula::exponential_(self, lambd, generator));
+    detail::report_call(OpId::exponential_, attrs);
+  }
   meaning::exponential_(self, lambd, generator);
   return self;
 }
@@ -888,7 +1094,12 @@ Tensor& random__tracked(uint8_t flags, Tensor& self, int64_t from, std::optional
 Tensor& random_(Tensor& self, int64_t from, std::optional<int64_t> to, std::optional<Generator> generator) {
   if (const uint8_t flags = autograd::tracked(self)) [[unlikely]] return random__tracked(flags, self, from, to, generator);
   if (autograd::in_batch()) [[unlikely]] return random__in_batch(self, from, to, generator);
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::random_, detail::AttrsOf(RandomInplaceAttrs{detail::owned(from), detail::owned(to), detail::owned(generator)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(RandomInplaceAttrs{detail::owned(from), detail::owned(to), detail::owned(generator)});
+    const autograd::NanCheck check(OpId::random_, &attrs, true, {{"self", self}});
+    if (check) return check(facula::random_(self, from, to, generator));
+    detail::report_call(OpId::random_, attrs);
+  }
   meaning::random_(self, from, to, generator);
   return self;
 }
@@ -933,7 +1144,12 @@ Tensor& random__tracked(uint8_t flags, Tensor& self, int64_t to, std::optional<G
 Tensor& random_(Tensor& self, int64_t to, std::optional<Generator> generator) {
   if (const uint8_t flags = autograd::tracked(self)) [[unlikely]] return random__tracked(flags, self, to, generator);
   if (autograd::in_batch()) [[unlikely]] return random__in_batch(self, to, generator);
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::random_, detail::AttrsOf(RandomInplaceAttrs2{detail::owned(to), detail::owned(generator)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(RandomInplaceAttrs2{detail::owned(to), detail::owned(generator)});
+    const autograd::NanCheck check(OpId::random_, &attrs, true, {{"self", self}});
+    if (check) return check(facula::random_(self, to, generator));
+    detail::report_call(OpId::random_, attrs);
+  }
   meaning::random_(self, to, generator);
   return self;
 }
@@ -978,7 +1194,12 @@ Tensor& random__tracked(uint8_t flags, Tensor& self, std::optional<Generator> ge
 Tensor& random_(Tensor& self, std::optional<Generator> generator) {
   if (const uint8_t flags = autograd::tracked(self)) [[unlikely]] return random__tracked(flags, self, generator);
   if (autograd::in_batch()) [[unlikely]] return random__in_batch(self, generator);
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::random_, detail::AttrsOf(RandomInplaceAttrs3{detail::owned(generator)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(RandomInplaceAttrs3{detail::owned(generator)});
+    const autograd::NanCheck check(OpId::random_, &attrs, true, {{"self", self}});
+    if (check) return check(facula::random_(self, generator));
+    detail::report_call(OpId::random_, attrs);
+  }
   meaning::random_(self, generator);
   return self;
 }
@@ -1023,7 +1244,12 @@ Tensor& geometric__tracked(uint8_t flags, Tensor& self, double p, std::optional<
 Tensor& geometric_(Tensor& self, double p, std::optional<Generator> generator) {
   if (const uint8_t flags = autograd::tracked(self)) [[unlikely]] return geometric__tracked(flags, self, p, generator);
   if (autograd::in_batch()) [[unlikely]] return geometric__in_batch(self, p, generator);
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::geometric_, detail::AttrsOf(GeometricInplaceAttrs{detail::owned(p), detail::owned(generator)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(GeometricInplaceAttrs{detail::owned(p), detail::owned(generator)});
+    const autograd::NanCheck check(OpId::geometric_, &attrs, true, {{"self", self}});
+    if (check) return check(facula::geometric_(self, p, generator));
+    detail::report_call(OpId::geometric_, attrs);
+  }
   meaning::geometric_(self, p, generator);
   return self;
 }
@@ -1068,7 +1294,12 @@ Tensor& cauchy__tracked(uint8_t flags, Tensor& self, double median, double sigma
 Tensor& cauchy_(Tensor& self, double median, double sigma, std::optional<Generator> generator) {
   if (const uint8_t flags = autograd::tracked(self)) [[unlikely]] return cauchy__tracked(flags, self, median, sigma, generator);
   if (autograd::in_batch()) [[unlikely]] return cauchy__in_batch(self, median, sigma, generator);
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::cauchy_, detail::AttrsOf(CauchyInplaceAttrs{detail::owned(median), detail::owned(sigma), detail::owned(generator)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(CauchyInplaceAttrs{detail::owned(median), detail::owned(sigma), detail::owned(generator)});
+    const autograd::NanCheck check(OpId::cauchy_, &attrs, true, {{"self", self}});
+    if (check) return check(facula::cauchy_(self, median, sigma, generator));
+    detail::report_call(OpId::cauchy_, attrs);
+  }
   meaning::cauchy_(self, median, sigma, generator);
   return self;
 }
@@ -1113,7 +1344,12 @@ Tensor& log_normal__tracked(uint8_t flags, Tensor& self, double mean, double std
 Tensor& log_normal_(Tensor& self, double mean, double std, std::optional<Generator> generator) {
   if (const uint8_t flags = autograd::tracked(self)) [[unlikely]] return log_normal__tracked(flags, self, mean, std, generator);
   if (autograd::in_batch()) [[unlikely]] return log_normal__in_batch(self, mean, std, generator);
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::log_normal_, detail::AttrsOf(LogNormalInplaceAttrs{detail::owned(mean), detail::owned(std), detail::owned(generator)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(LogNormalInplaceAttrs{detail::owned(mean), detail::owned(std), detail::owned(generator)});
+    const autograd::NanCheck check(OpId::log_normal_, &attrs, true, {{"self", self}});
+    if (check) return check(facula::log_normal_(self, mean, std, generator));
+    detail::report_call(OpId::log_normal_, attrs);
+  }
   meaning::log_normal_(self, mean, std, generator);
   return self;
 }
@@ -1147,7 +1383,12 @@ Tensor multinomial_tracked(uint8_t flags, const Tensor& self, int64_t num_sample
 Tensor multinomial(const Tensor& self, int64_t num_samples, bool replacement, std::optional<Generator> generator) {
   if (const uint8_t flags = autograd::tracked(self)) [[unlikely]] return multinomial_tracked(flags, self, num_samples, replacement, generator);
   if (autograd::in_batch()) [[unlikely]] return multinomial_in_batch(self, num_samples, replacement, generator);
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::multinomial, detail::AttrsOf(MultinomialAttrs{detail::owned(num_samples), detail::owned(replacement), detail::owned(generator)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(MultinomialAttrs{detail::owned(num_samples), detail::owned(replacement), detail::owned(generator)});
+    const autograd::NanCheck check(OpId::multinomial, &attrs, false, {{"self", self}});
+    if (check) return check(facula::multinomial(self, num_samples, replacement, generator));
+    detail::report_call(OpId::multinomial, attrs);
+  }
   return meaning::multinomial(self, num_samples, replacement, generator);
 }
 
@@ -1158,7 +1399,12 @@ Tensor& multinomial_out(Tensor& out, const Tensor& self, int64_t num_samples, bo
     if (batch.different()) batch.check_holds_different();
     return multinomial_out(out, self, num_samples, replacement, generator);
   }
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::multinomial, detail::AttrsOf(MultinomialAttrs{detail::owned(num_samples), detail::owned(replacement), detail::owned(generator)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(MultinomialAttrs{detail::owned(num_samples), detail::owned(replacement), detail::owned(generator)});
+    const autograd::NanCheck check(OpId::multinomial, &attrs, true, {{"self", self}});
+    if (check) return check(facula::multinomial_out(out, self, num_samples, replacement, generator));
+    detail::report_call(OpId::multinomial, attrs);
+  }
   meaning::write_out(out, meaning::multinomial(self, num_samples, replacement, generator), "multinomial");
   return out;
 }
@@ -1168,7 +1414,12 @@ Tensor Tensor::multinomial(int64_t num_samples, bool replacement, std::optional<
 }
 
 Tensor dropout(const Tensor& input, double p, bool train) {
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::dropout, detail::AttrsOf(DropoutAttrs{detail::owned(p), detail::owned(train)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(DropoutAttrs{detail::owned(p), detail::owned(train)});
+    const autograd::NanCheck check(OpId::dropout, &attrs, false, {{"input", input}});
+    if (check) return check(facula::dropout(input, p, train));
+    detail::report_call(OpId::dropout, attrs);
+  }
   return meaning::dropout(input, p, train);
 }
 
@@ -1226,8 +1477,43 @@ std::tuple<Tensor, Tensor> native_dropout_tracked(uint8_t flags, const Tensor& i
 std::tuple<Tensor, Tensor> native_dropout(const Tensor& input, double p, std::optional<bool> train) {
   if (const uint8_t flags = autograd::tracked(input)) [[unlikely]] return native_dropout_tracked(flags, input, p, train);
   if (autograd::in_batch() && train.value_or(true)) [[unlikely]] return native_dropout_in_batch(input, p, train);
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::native_dropout, detail::AttrsOf(NativeDropoutAttrs{detail::owned(p), detail::owned(train)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(NativeDropoutAttrs{detail::owned(p), detail::owned(train)});
+    const autograd::NanCheck check(OpId::native_dropout, &attrs, false, {{"input", input}});
+    if (check) return check(facula::native_dropout(input, p, train));
+    detail::report_call(OpId::native_dropout, attrs);
+  }
   return meaning::native_dropout(input, p, train);
+}
+
+Tensor feature_dropout(const Tensor& input, double p, bool train) {
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(FeatureDropoutAttrs{detail::owned(p), detail::owned(train)});
+    const autograd::NanCheck check(OpId::feature_dropout, &attrs, false, {{"input", input}});
+    if (check) return check(facula::feature_dropout(input, p, train));
+    detail::report_call(OpId::feature_dropout, attrs);
+  }
+  return meaning::feature_dropout(input, p, train);
+}
+
+Tensor alpha_dropout(const Tensor& input, double p, bool train) {
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(AlphaDropoutAttrs{detail::owned(p), detail::owned(train)});
+    const autograd::NanCheck check(OpId::alpha_dropout, &attrs, false, {{"input", input}});
+    if (check) return check(facula::alpha_dropout(input, p, train));
+    detail::report_call(OpId::alpha_dropout, attrs);
+  }
+  return meaning::alpha_dropout(input, p, train);
+}
+
+Tensor feature_alpha_dropout(const Tensor& input, double p, bool train) {
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(FeatureAlphaDropoutAttrs{detail::owned(p), detail::owned(train)});
+    const autograd::NanCheck check(OpId::feature_alpha_dropout, &attrs, false, {{"input", input}});
+    if (check) return check(facula::feature_alpha_dropout(input, p, train));
+    detail::report_call(OpId::feature_alpha_dropout, attrs);
+  }
+  return meaning::feature_alpha_dropout(input, p, train);
 }
 
 }  // namespace facula

@@ -3,6 +3,7 @@
 
 #include "autograd/batch.h"
 #include "autograd/call.h"
+#include "autograd/nan_check.h"
 #include "core/call_hooks.h"
 #include "core/generated/op_attrs.h"
 #include "ops/generated/gradients.h"
@@ -58,13 +59,23 @@ std::tuple<Tensor, Tensor> sort_tracked(uint8_t flags, const Tensor& self, int64
 
 std::tuple<Tensor, Tensor> sort(const Tensor& self, int64_t dim, bool descending) {
   if (const uint8_t flags = autograd::tracked(self)) [[unlikely]] return sort_tracked(flags, self, dim, descending);
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::sort, detail::AttrsOf(SortAttrs{detail::owned(dim), detail::owned(descending)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(SortAttrs{detail::owned(dim), detail::owned(descending)});
+    const autograd::NanCheck check(OpId::sort, &attrs, false, {{"self", self}});
+    if (check) return check(facula::sort(self, dim, descending));
+    detail::report_call(OpId::sort, attrs);
+  }
   return meaning::sort(self, dim, descending);
 }
 
 std::tuple<Tensor&, Tensor&> sort_out(Tensor& values, Tensor& indices, const Tensor& self, int64_t dim, bool descending) {
   if (const uint8_t flags = autograd::tracked(values, indices, self)) [[unlikely]] autograd::Call(OpId::sort, flags, values, indices, self).check_out();
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::sort, detail::AttrsOf(SortAttrs{detail::owned(dim), detail::owned(descending)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(SortAttrs{detail::owned(dim), detail::owned(descending)});
+    const autograd::NanCheck check(OpId::sort, &attrs, true, {{"self", self}});
+    if (check) return check(facula::sort_out(values, indices, self, dim, descending));
+    detail::report_call(OpId::sort, attrs);
+  }
   const auto result = meaning::sort(self, dim, descending);
   meaning::write_out(values, std::get<0>(result), "sort");
   meaning::write_out(indices, std::get<1>(result), "sort");
@@ -121,13 +132,23 @@ std::tuple<Tensor, Tensor> sort_tracked(uint8_t flags, const Tensor& self, std::
 
 std::tuple<Tensor, Tensor> sort(const Tensor& self, std::optional<bool> stable, int64_t dim, bool descending) {
   if (const uint8_t flags = autograd::tracked(self)) [[unlikely]] return sort_tracked(flags, self, stable, dim, descending);
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::sort, detail::AttrsOf(SortAttrs2{detail::owned(stable), detail::owned(dim), detail::owned(descending)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(SortAttrs2{detail::owned(stable), detail::owned(dim), detail::owned(descending)});
+    const autograd::NanCheck check(OpId::sort, &attrs, false, {{"self", self}});
+    if (check) return check(facula::sort(self, stable, dim, descending));
+    detail::report_call(OpId::sort, attrs);
+  }
   return meaning::sort(self, stable, dim, descending);
 }
 
 std::tuple<Tensor&, Tensor&> sort_out(Tensor& values, Tensor& indices, const Tensor& self, std::optional<bool> stable, int64_t dim, bool descending) {
   if (const uint8_t flags = autograd::tracked(values, indices, self)) [[unlikely]] autograd::Call(OpId::sort, flags, values, indices, self).check_out();
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::sort, detail::AttrsOf(SortAttrs2{detail::owned(stable), detail::owned(dim), detail::owned(descending)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(SortAttrs2{detail::owned(stable), detail::owned(dim), detail::owned(descending)});
+    const autograd::NanCheck check(OpId::sort, &attrs, true, {{"self", self}});
+    if (check) return check(facula::sort_out(values, indices, self, stable, dim, descending));
+    detail::report_call(OpId::sort, attrs);
+  }
   const auto result = meaning::sort(self, stable, dim, descending);
   meaning::write_out(values, std::get<0>(result), "sort");
   meaning::write_out(indices, std::get<1>(result), "sort");
@@ -158,7 +179,12 @@ Tensor argsort_tracked(uint8_t flags, const Tensor& self, int64_t dim, bool desc
 
 Tensor argsort(const Tensor& self, int64_t dim, bool descending) {
   if (const uint8_t flags = autograd::tracked(self)) [[unlikely]] return argsort_tracked(flags, self, dim, descending);
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::argsort, detail::AttrsOf(ArgsortAttrs{detail::owned(dim), detail::owned(descending)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(ArgsortAttrs{detail::owned(dim), detail::owned(descending)});
+    const autograd::NanCheck check(OpId::argsort, &attrs, false, {{"self", self}});
+    if (check) return check(facula::argsort(self, dim, descending));
+    detail::report_call(OpId::argsort, attrs);
+  }
   return meaning::argsort(self, dim, descending);
 }
 
@@ -186,7 +212,12 @@ Tensor argsort_tracked(uint8_t flags, const Tensor& self, bool stable, int64_t d
 
 Tensor argsort(const Tensor& self, bool stable, int64_t dim, bool descending) {
   if (const uint8_t flags = autograd::tracked(self)) [[unlikely]] return argsort_tracked(flags, self, stable, dim, descending);
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::argsort, detail::AttrsOf(ArgsortAttrs2{detail::owned(stable), detail::owned(dim), detail::owned(descending)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(ArgsortAttrs2{detail::owned(stable), detail::owned(dim), detail::owned(descending)});
+    const autograd::NanCheck check(OpId::argsort, &attrs, false, {{"self", self}});
+    if (check) return check(facula::argsort(self, stable, dim, descending));
+    detail::report_call(OpId::argsort, attrs);
+  }
   return meaning::argsort(self, stable, dim, descending);
 }
 
@@ -195,13 +226,21 @@ Tensor Tensor::argsort(bool stable, int64_t dim, bool descending) const {
 }
 
 Tensor msort(const Tensor& self) {
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::msort);
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const autograd::NanCheck check(OpId::msort, nullptr, false, {{"self", self}});
+    if (check) return check(facula::msort(self));
+    detail::report_call(OpId::msort);
+  }
   return meaning::msort(self);
 }
 
 Tensor& msort_out(Tensor& out, const Tensor& self) {
   if (const uint8_t flags = autograd::tracked(out, self)) [[unlikely]] autograd::Call(OpId::msort, flags, out, self).check_out();
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::msort);
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const autograd::NanCheck check(OpId::msort, nullptr, true, {{"self", self}});
+    if (check) return check(facula::msort_out(out, self));
+    detail::report_call(OpId::msort);
+  }
   meaning::write_out(out, meaning::msort(self), "msort");
   return out;
 }
@@ -256,13 +295,23 @@ std::tuple<Tensor, Tensor> topk_tracked(uint8_t flags, const Tensor& self, int64
 
 std::tuple<Tensor, Tensor> topk(const Tensor& self, int64_t k, int64_t dim, bool largest, bool sorted) {
   if (const uint8_t flags = autograd::tracked(self)) [[unlikely]] return topk_tracked(flags, self, k, dim, largest, sorted);
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::topk, detail::AttrsOf(TopkAttrs{detail::owned(k), detail::owned(dim), detail::owned(largest), detail::owned(sorted)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(TopkAttrs{detail::owned(k), detail::owned(dim), detail::owned(largest), detail::owned(sorted)});
+    const autograd::NanCheck check(OpId::topk, &attrs, false, {{"self", self}});
+    if (check) return check(facula::topk(self, k, dim, largest, sorted));
+    detail::report_call(OpId::topk, attrs);
+  }
   return meaning::topk(self, k, dim, largest, sorted);
 }
 
 std::tuple<Tensor&, Tensor&> topk_out(Tensor& values, Tensor& indices, const Tensor& self, int64_t k, int64_t dim, bool largest, bool sorted) {
   if (const uint8_t flags = autograd::tracked(values, indices, self)) [[unlikely]] autograd::Call(OpId::topk, flags, values, indices, self).check_out();
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::topk, detail::AttrsOf(TopkAttrs{detail::owned(k), detail::owned(dim), detail::owned(largest), detail::owned(sorted)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(TopkAttrs{detail::owned(k), detail::owned(dim), detail::owned(largest), detail::owned(sorted)});
+    const autograd::NanCheck check(OpId::topk, &attrs, true, {{"self", self}});
+    if (check) return check(facula::topk_out(values, indices, self, k, dim, largest, sorted));
+    detail::report_call(OpId::topk, attrs);
+  }
   const auto result = meaning::topk(self, k, dim, largest, sorted);
   meaning::write_out(values, std::get<0>(result), "topk");
   meaning::write_out(indices, std::get<1>(result), "topk");
@@ -321,13 +370,23 @@ std::tuple<Tensor, Tensor> kthvalue_tracked(uint8_t flags, const Tensor& self, i
 
 std::tuple<Tensor, Tensor> kthvalue(const Tensor& self, int64_t k, int64_t dim, bool keepdim) {
   if (const uint8_t flags = autograd::tracked(self)) [[unlikely]] return kthvalue_tracked(flags, self, k, dim, keepdim);
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::kthvalue, detail::AttrsOf(KthvalueAttrs{detail::owned(k), detail::owned(dim), detail::owned(keepdim)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(KthvalueAttrs{detail::owned(k), detail::owned(dim), detail::owned(keepdim)});
+    const autograd::NanCheck check(OpId::kthvalue, &attrs, false, {{"self", self}});
+    if (check) return check(facula::kthvalue(self, k, dim, keepdim));
+    detail::report_call(OpId::kthvalue, attrs);
+  }
   return meaning::kthvalue(self, k, dim, keepdim);
 }
 
 std::tuple<Tensor&, Tensor&> kthvalue_out(Tensor& values, Tensor& indices, const Tensor& self, int64_t k, int64_t dim, bool keepdim) {
   if (const uint8_t flags = autograd::tracked(values, indices, self)) [[unlikely]] autograd::Call(OpId::kthvalue, flags, values, indices, self).check_out();
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::kthvalue, detail::AttrsOf(KthvalueAttrs{detail::owned(k), detail::owned(dim), detail::owned(keepdim)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(KthvalueAttrs{detail::owned(k), detail::owned(dim), detail::owned(keepdim)});
+    const autograd::NanCheck check(OpId::kthvalue, &attrs, true, {{"self", self}});
+    if (check) return check(facula::kthvalue_out(values, indices, self, k, dim, keepdim));
+    detail::report_call(OpId::kthvalue, attrs);
+  }
   const auto result = meaning::kthvalue(self, k, dim, keepdim);
   meaning::write_out(values, std::get<0>(result), "kthvalue");
   meaning::write_out(indices, std::get<1>(result), "kthvalue");
@@ -354,7 +413,12 @@ std::tuple<Tensor, Tensor, Tensor> unique_tracked(uint8_t flags, const Tensor& s
 
 std::tuple<Tensor, Tensor, Tensor> unique(const Tensor& self, bool sorted, bool return_inverse, bool return_counts) {
   if (const uint8_t flags = autograd::tracked(self)) [[unlikely]] return unique_tracked(flags, self, sorted, return_inverse, return_counts);
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::unique, detail::AttrsOf(UniqueAttrs{detail::owned(sorted), detail::owned(return_inverse), detail::owned(return_counts)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(UniqueAttrs{detail::owned(sorted), detail::owned(return_inverse), detail::owned(return_counts)});
+    const autograd::NanCheck check(OpId::unique, &attrs, false, {{"self", self}});
+    if (check) return check(facula::unique(self, sorted, return_inverse, return_counts));
+    detail::report_call(OpId::unique, attrs);
+  }
   return meaning::unique(self, sorted, return_inverse, return_counts);
 }
 
@@ -374,7 +438,12 @@ std::tuple<Tensor, Tensor, Tensor> unique_dim_tracked(uint8_t flags, const Tenso
 
 std::tuple<Tensor, Tensor, Tensor> unique_dim(const Tensor& self, int64_t dim, bool sorted, bool return_inverse, bool return_counts) {
   if (const uint8_t flags = autograd::tracked(self)) [[unlikely]] return unique_dim_tracked(flags, self, dim, sorted, return_inverse, return_counts);
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::unique_dim, detail::AttrsOf(UniqueDimAttrs{detail::owned(dim), detail::owned(sorted), detail::owned(return_inverse), detail::owned(return_counts)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(UniqueDimAttrs{detail::owned(dim), detail::owned(sorted), detail::owned(return_inverse), detail::owned(return_counts)});
+    const autograd::NanCheck check(OpId::unique_dim, &attrs, false, {{"self", self}});
+    if (check) return check(facula::unique_dim(self, dim, sorted, return_inverse, return_counts));
+    detail::report_call(OpId::unique_dim, attrs);
+  }
   return meaning::unique_dim(self, dim, sorted, return_inverse, return_counts);
 }
 
@@ -394,7 +463,12 @@ std::tuple<Tensor, Tensor, Tensor> unique_consecutive_tracked(uint8_t flags, con
 
 std::tuple<Tensor, Tensor, Tensor> unique_consecutive(const Tensor& self, bool return_inverse, bool return_counts, std::optional<int64_t> dim) {
   if (const uint8_t flags = autograd::tracked(self)) [[unlikely]] return unique_consecutive_tracked(flags, self, return_inverse, return_counts, dim);
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::unique_consecutive, detail::AttrsOf(UniqueConsecutiveAttrs{detail::owned(return_inverse), detail::owned(return_counts), detail::owned(dim)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(UniqueConsecutiveAttrs{detail::owned(return_inverse), detail::owned(return_counts), detail::owned(dim)});
+    const autograd::NanCheck check(OpId::unique_consecutive, &attrs, false, {{"self", self}});
+    if (check) return check(facula::unique_consecutive(self, return_inverse, return_counts, dim));
+    detail::report_call(OpId::unique_consecutive, attrs);
+  }
   return meaning::unique_consecutive(self, return_inverse, return_counts, dim);
 }
 
@@ -418,13 +492,23 @@ Tensor searchsorted_tracked(uint8_t flags, const Tensor& sorted_sequence, const 
 
 Tensor searchsorted(const Tensor& sorted_sequence, const Tensor& self, bool out_int32, bool right, std::optional<std::string_view> side, const std::optional<Tensor>& sorter) {
   if (const uint8_t flags = autograd::tracked(sorted_sequence, self, sorter)) [[unlikely]] return searchsorted_tracked(flags, sorted_sequence, self, out_int32, right, side, sorter);
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::searchsorted, detail::AttrsOf(SearchsortedAttrs{detail::owned(out_int32), detail::owned(right), detail::owned(side)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(SearchsortedAttrs{detail::owned(out_int32), detail::owned(right), detail::owned(side)});
+    const autograd::NanCheck check(OpId::searchsorted, &attrs, false, {{"sorted_sequence", sorted_sequence}, {"self", self}, {"sorter", sorter}});
+    if (check) return check(facula::searchsorted(sorted_sequence, self, out_int32, right, side, sorter));
+    detail::report_call(OpId::searchsorted, attrs);
+  }
   return meaning::searchsorted(sorted_sequence, self, out_int32, right, side, sorter);
 }
 
 Tensor& searchsorted_out(Tensor& out, const Tensor& sorted_sequence, const Tensor& self, bool out_int32, bool right, std::optional<std::string_view> side, const std::optional<Tensor>& sorter) {
   if (const uint8_t flags = autograd::tracked(out, sorted_sequence, self, sorter)) [[unlikely]] autograd::Call(OpId::searchsorted, flags, out).check_out();
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::searchsorted, detail::AttrsOf(SearchsortedAttrs{detail::owned(out_int32), detail::owned(right), detail::owned(side)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(SearchsortedAttrs{detail::owned(out_int32), detail::owned(right), detail::owned(side)});
+    const autograd::NanCheck check(OpId::searchsorted, &attrs, true, {{"sorted_sequence", sorted_sequence}, {"self", self}, {"sorter", sorter}});
+    if (check) return check(facula::searchsorted_out(out, sorted_sequence, self, out_int32, right, side, sorter));
+    detail::report_call(OpId::searchsorted, attrs);
+  }
   meaning::write_out(out, meaning::searchsorted(sorted_sequence, self, out_int32, right, side, sorter), "searchsorted");
   return out;
 }
@@ -445,13 +529,23 @@ Tensor searchsorted_tracked(uint8_t flags, const Tensor& sorted_sequence, const 
 
 Tensor searchsorted(const Tensor& sorted_sequence, const Scalar& self, bool out_int32, bool right, std::optional<std::string_view> side, const std::optional<Tensor>& sorter) {
   if (const uint8_t flags = autograd::tracked(sorted_sequence, sorter)) [[unlikely]] return searchsorted_tracked(flags, sorted_sequence, self, out_int32, right, side, sorter);
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::searchsorted, detail::AttrsOf(SearchsortedAttrs2{detail::owned(self), detail::owned(out_int32), detail::owned(right), detail::owned(side)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(SearchsortedAttrs2{detail::owned(self), detail::owned(out_int32), detail::owned(right), detail::owned(side)});
+    const autograd::NanCheck check(OpId::searchsorted, &attrs, false, {{"sorted_sequence", sorted_sequence}, {"sorter", sorter}});
+    if (check) return check(facula::searchsorted(sorted_sequence, self, out_int32, right, side, sorter));
+    detail::report_call(OpId::searchsorted, attrs);
+  }
   return meaning::searchsorted(sorted_sequence, self, out_int32, right, side, sorter);
 }
 
 Tensor& searchsorted_out(Tensor& out, const Tensor& sorted_sequence, const Scalar& self, bool out_int32, bool right, std::optional<std::string_view> side, const std::optional<Tensor>& sorter) {
   if (const uint8_t flags = autograd::tracked(out, sorted_sequence, sorter)) [[unlikely]] autograd::Call(OpId::searchsorted, flags, out).check_out();
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::searchsorted, detail::AttrsOf(SearchsortedAttrs2{detail::owned(self), detail::owned(out_int32), detail::owned(right), detail::owned(side)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(SearchsortedAttrs2{detail::owned(self), detail::owned(out_int32), detail::owned(right), detail::owned(side)});
+    const autograd::NanCheck check(OpId::searchsorted, &attrs, true, {{"sorted_sequence", sorted_sequence}, {"sorter", sorter}});
+    if (check) return check(facula::searchsorted_out(out, sorted_sequence, self, out_int32, right, side, sorter));
+    detail::report_call(OpId::searchsorted, attrs);
+  }
   meaning::write_out(out, meaning::searchsorted(sorted_sequence, self, out_int32, right, side, sorter), "searchsorted");
   return out;
 }
@@ -476,13 +570,23 @@ Tensor bucketize_tracked(uint8_t flags, const Tensor& self, const Tensor& bounda
 
 Tensor bucketize(const Tensor& self, const Tensor& boundaries, bool out_int32, bool right) {
   if (const uint8_t flags = autograd::tracked(self, boundaries)) [[unlikely]] return bucketize_tracked(flags, self, boundaries, out_int32, right);
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::bucketize, detail::AttrsOf(BucketizeAttrs{detail::owned(out_int32), detail::owned(right)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(BucketizeAttrs{detail::owned(out_int32), detail::owned(right)});
+    const autograd::NanCheck check(OpId::bucketize, &attrs, false, {{"self", self}, {"boundaries", boundaries}});
+    if (check) return check(facula::bucketize(self, boundaries, out_int32, right));
+    detail::report_call(OpId::bucketize, attrs);
+  }
   return meaning::bucketize(self, boundaries, out_int32, right);
 }
 
 Tensor& bucketize_out(Tensor& out, const Tensor& self, const Tensor& boundaries, bool out_int32, bool right) {
   if (const uint8_t flags = autograd::tracked(out, self, boundaries)) [[unlikely]] autograd::Call(OpId::bucketize, flags, out).check_out();
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::bucketize, detail::AttrsOf(BucketizeAttrs{detail::owned(out_int32), detail::owned(right)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(BucketizeAttrs{detail::owned(out_int32), detail::owned(right)});
+    const autograd::NanCheck check(OpId::bucketize, &attrs, true, {{"self", self}, {"boundaries", boundaries}});
+    if (check) return check(facula::bucketize_out(out, self, boundaries, out_int32, right));
+    detail::report_call(OpId::bucketize, attrs);
+  }
   meaning::write_out(out, meaning::bucketize(self, boundaries, out_int32, right), "bucketize");
   return out;
 }
@@ -503,13 +607,23 @@ Tensor bucketize_tracked(uint8_t flags, const Scalar& self, const Tensor& bounda
 
 Tensor bucketize(const Scalar& self, const Tensor& boundaries, bool out_int32, bool right) {
   if (const uint8_t flags = autograd::tracked(boundaries)) [[unlikely]] return bucketize_tracked(flags, self, boundaries, out_int32, right);
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::bucketize, detail::AttrsOf(BucketizeAttrs2{detail::owned(self), detail::owned(out_int32), detail::owned(right)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(BucketizeAttrs2{detail::owned(self), detail::owned(out_int32), detail::owned(right)});
+    const autograd::NanCheck check(OpId::bucketize, &attrs, false, {{"boundaries", boundaries}});
+    if (check) return check(facula::bucketize(self, boundaries, out_int32, right));
+    detail::report_call(OpId::bucketize, attrs);
+  }
   return meaning::bucketize(self, boundaries, out_int32, right);
 }
 
 Tensor& bucketize_out(Tensor& out, const Scalar& self, const Tensor& boundaries, bool out_int32, bool right) {
   if (const uint8_t flags = autograd::tracked(out, boundaries)) [[unlikely]] autograd::Call(OpId::bucketize, flags, out).check_out();
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::bucketize, detail::AttrsOf(BucketizeAttrs2{detail::owned(self), detail::owned(out_int32), detail::owned(right)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(BucketizeAttrs2{detail::owned(self), detail::owned(out_int32), detail::owned(right)});
+    const autograd::NanCheck check(OpId::bucketize, &attrs, true, {{"boundaries", boundaries}});
+    if (check) return check(facula::bucketize_out(out, self, boundaries, out_int32, right));
+    detail::report_call(OpId::bucketize, attrs);
+  }
   meaning::write_out(out, meaning::bucketize(self, boundaries, out_int32, right), "bucketize");
   return out;
 }
@@ -534,13 +648,23 @@ Tensor isin_tracked(uint8_t flags, const Tensor& elements, const Tensor& test_el
 
 Tensor isin(const Tensor& elements, const Tensor& test_elements, bool assume_unique, bool invert) {
   if (const uint8_t flags = autograd::tracked(elements, test_elements)) [[unlikely]] return isin_tracked(flags, elements, test_elements, assume_unique, invert);
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::isin, detail::AttrsOf(IsinAttrs{detail::owned(assume_unique), detail::owned(invert)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(IsinAttrs{detail::owned(assume_unique), detail::owned(invert)});
+    const autograd::NanCheck check(OpId::isin, &attrs, false, {{"elements", elements}, {"test_elements", test_elements}});
+    if (check) return check(facula::isin(elements, test_elements, assume_unique, invert));
+    detail::report_call(OpId::isin, attrs);
+  }
   return meaning::isin(elements, test_elements, assume_unique, invert);
 }
 
 Tensor& isin_out(Tensor& out, const Tensor& elements, const Tensor& test_elements, bool assume_unique, bool invert) {
   if (const uint8_t flags = autograd::tracked(out, elements, test_elements)) [[unlikely]] autograd::Call(OpId::isin, flags, out).check_out();
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::isin, detail::AttrsOf(IsinAttrs{detail::owned(assume_unique), detail::owned(invert)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(IsinAttrs{detail::owned(assume_unique), detail::owned(invert)});
+    const autograd::NanCheck check(OpId::isin, &attrs, true, {{"elements", elements}, {"test_elements", test_elements}});
+    if (check) return check(facula::isin_out(out, elements, test_elements, assume_unique, invert));
+    detail::report_call(OpId::isin, attrs);
+  }
   meaning::write_out(out, meaning::isin(elements, test_elements, assume_unique, invert), "isin");
   return out;
 }
@@ -563,13 +687,23 @@ Tensor isin_tracked(uint8_t flags, const Tensor& elements, const Scalar& test_el
 
 Tensor isin(const Tensor& elements, const Scalar& test_element, bool assume_unique, bool invert) {
   if (const uint8_t flags = autograd::tracked(elements)) [[unlikely]] return isin_tracked(flags, elements, test_element, assume_unique, invert);
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::isin, detail::AttrsOf(IsinAttrs2{detail::owned(test_element), detail::owned(assume_unique), detail::owned(invert)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(IsinAttrs2{detail::owned(test_element), detail::owned(assume_unique), detail::owned(invert)});
+    const autograd::NanCheck check(OpId::isin, &attrs, false, {{"elements", elements}});
+    if (check) return check(facula::isin(elements, test_element, assume_unique, invert));
+    detail::report_call(OpId::isin, attrs);
+  }
   return meaning::isin(elements, test_element, assume_unique, invert);
 }
 
 Tensor& isin_out(Tensor& out, const Tensor& elements, const Scalar& test_element, bool assume_unique, bool invert) {
   if (const uint8_t flags = autograd::tracked(out, elements)) [[unlikely]] autograd::Call(OpId::isin, flags, out).check_out();
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::isin, detail::AttrsOf(IsinAttrs2{detail::owned(test_element), detail::owned(assume_unique), detail::owned(invert)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(IsinAttrs2{detail::owned(test_element), detail::owned(assume_unique), detail::owned(invert)});
+    const autograd::NanCheck check(OpId::isin, &attrs, true, {{"elements", elements}});
+    if (check) return check(facula::isin_out(out, elements, test_element, assume_unique, invert));
+    detail::report_call(OpId::isin, attrs);
+  }
   meaning::write_out(out, meaning::isin(elements, test_element, assume_unique, invert), "isin");
   return out;
 }
@@ -590,13 +724,23 @@ Tensor isin_tracked(uint8_t flags, const Scalar& element, const Tensor& test_ele
 
 Tensor isin(const Scalar& element, const Tensor& test_elements, bool assume_unique, bool invert) {
   if (const uint8_t flags = autograd::tracked(test_elements)) [[unlikely]] return isin_tracked(flags, element, test_elements, assume_unique, invert);
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::isin, detail::AttrsOf(IsinAttrs3{detail::owned(element), detail::owned(assume_unique), detail::owned(invert)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(IsinAttrs3{detail::owned(element), detail::owned(assume_unique), detail::owned(invert)});
+    const autograd::NanCheck check(OpId::isin, &attrs, false, {{"test_elements", test_elements}});
+    if (check) return check(facula::isin(element, test_elements, assume_unique, invert));
+    detail::report_call(OpId::isin, attrs);
+  }
   return meaning::isin(element, test_elements, assume_unique, invert);
 }
 
 Tensor& isin_out(Tensor& out, const Scalar& element, const Tensor& test_elements, bool assume_unique, bool invert) {
   if (const uint8_t flags = autograd::tracked(out, test_elements)) [[unlikely]] autograd::Call(OpId::isin, flags, out).check_out();
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::isin, detail::AttrsOf(IsinAttrs3{detail::owned(element), detail::owned(assume_unique), detail::owned(invert)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(IsinAttrs3{detail::owned(element), detail::owned(assume_unique), detail::owned(invert)});
+    const autograd::NanCheck check(OpId::isin, &attrs, true, {{"test_elements", test_elements}});
+    if (check) return check(facula::isin_out(out, element, test_elements, assume_unique, invert));
+    detail::report_call(OpId::isin, attrs);
+  }
   meaning::write_out(out, meaning::isin(element, test_elements, assume_unique, invert), "isin");
   return out;
 }
@@ -617,7 +761,12 @@ Tensor bincount_tracked(uint8_t flags, const Tensor& self, const std::optional<T
 
 Tensor bincount(const Tensor& self, const std::optional<Tensor>& weights, int64_t minlength) {
   if (const uint8_t flags = autograd::tracked(self, weights)) [[unlikely]] return bincount_tracked(flags, self, weights, minlength);
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::bincount, detail::AttrsOf(BincountAttrs{detail::owned(minlength)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(BincountAttrs{detail::owned(minlength)});
+    const autograd::NanCheck check(OpId::bincount, &attrs, false, {{"self", self}, {"weights", weights}});
+    if (check) return check(facula::bincount(self, weights, minlength));
+    detail::report_call(OpId::bincount, attrs);
+  }
   return meaning::bincount(self, weights, minlength);
 }
 
@@ -641,13 +790,23 @@ Tensor histc_tracked(uint8_t flags, const Tensor& self, int64_t bins, const Scal
 
 Tensor histc(const Tensor& self, int64_t bins, const Scalar& min, const Scalar& max) {
   if (const uint8_t flags = autograd::tracked(self)) [[unlikely]] return histc_tracked(flags, self, bins, min, max);
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::histc, detail::AttrsOf(HistcAttrs{detail::owned(bins), detail::owned(min), detail::owned(max)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(HistcAttrs{detail::owned(bins), detail::owned(min), detail::owned(max)});
+    const autograd::NanCheck check(OpId::histc, &attrs, false, {{"self", self}});
+    if (check) return check(facula::histc(self, bins, min, max));
+    detail::report_call(OpId::histc, attrs);
+  }
   return meaning::histc(self, bins, min, max);
 }
 
 Tensor& histc_out(Tensor& out, const Tensor& self, int64_t bins, const Scalar& min, const Scalar& max) {
   if (const uint8_t flags = autograd::tracked(out, self)) [[unlikely]] autograd::Call(OpId::histc, flags, out).check_out();
-  if (detail::call_hooks_active()) [[unlikely]] detail::report_call(OpId::histc, detail::AttrsOf(HistcAttrs{detail::owned(bins), detail::owned(min), detail::owned(max)}));
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(HistcAttrs{detail::owned(bins), detail::owned(min), detail::owned(max)});
+    const autograd::NanCheck check(OpId::histc, &attrs, true, {{"self", self}});
+    if (check) return check(facula::histc_out(out, self, bins, min, max));
+    detail::report_call(OpId::histc, attrs);
+  }
   meaning::write_out(out, meaning::histc(self, bins, min, max), "histc");
   return out;
 }

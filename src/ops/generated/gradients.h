@@ -9,6 +9,9 @@
 
 namespace facula::vjp {
 
+// attention
+std::array<Tensor, 4> _fused_attention(std::array<bool, 4> needs, ArrayRef<Tensor> grads, const Tensor& query, const Tensor& key, const Tensor& value, const std::optional<Tensor>& attn_mask, double dropout_p, bool is_causal, double scale, const Tensor& output, const Tensor& logsumexp, const Tensor& rng_state);
+
 // binary
 Tensor add_self(const Tensor& grad);
 Tensor add_other(const Tensor& grad, const Scalar& alpha);
@@ -70,6 +73,17 @@ Tensor where_self(const Tensor& grad, const Tensor& condition);
 Tensor where_other(const Tensor& grad, const Tensor& condition);
 Tensor fill_value(const Tensor& grad);
 
+// conv
+Tensor convolution_input(const Tensor& grad, IntArrayRef input_sizes, const Tensor& weight, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool transposed, int64_t groups);
+Tensor convolution_weight(const Tensor& grad, const Tensor& input, IntArrayRef weight_sizes, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool transposed, int64_t groups);
+Tensor convolution_bias(const Tensor& grad);
+Tensor _convolution_weight_grad_grad_output(const Tensor& grad, const Tensor& input, IntArrayRef weight_size, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool transposed, int64_t groups, IntArrayRef grad_output_sizes);
+Tensor _convolution_weight_grad_input(const Tensor& grad, const Tensor& grad_output, IntArrayRef input_sizes, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool transposed, int64_t groups);
+Tensor _max_pool_self(ArrayRef<Tensor> grads, IntArrayRef self_sizes, const Tensor& indices);
+Tensor _max_pool_backward_grad_output(const Tensor& grad, const Tensor& indices);
+Tensor _avg_pool_self(const Tensor& grad, IntArrayRef self_sizes, IntArrayRef kernel_size, IntArrayRef stride, IntArrayRef padding, bool count_include_pad, std::optional<int64_t> divisor_override);
+Tensor _avg_pool_backward_grad_output(const Tensor& grad, IntArrayRef grad_output_sizes, IntArrayRef kernel_size, IntArrayRef stride, IntArrayRef padding, bool count_include_pad, std::optional<int64_t> divisor_override);
+
 // creation
 Tensor complex_real(const Tensor& grad);
 Tensor complex_imag(const Tensor& grad);
@@ -105,6 +119,7 @@ Tensor take_self(const Tensor& grad, IntArrayRef self_sizes, const Tensor& index
 Tensor put_self(const Tensor& grad, const Tensor& index, bool accumulate);
 Tensor put_source(const Tensor& grad, IntArrayRef source_sizes, const Tensor& index);
 Tensor embedding_weight(const Tensor& grad, IntArrayRef weight_sizes, const Tensor& indices, int64_t padding_idx, bool scale_grad_by_freq);
+Tensor embedding_dense_backward_grad_output(const Tensor& grad, const Tensor& indices, int64_t num_weights, int64_t padding_idx, bool scale_grad_by_freq);
 
 // linalg
 Tensor matmul_self(const Tensor& grad, IntArrayRef self_sizes, const Tensor& other);
@@ -144,6 +159,8 @@ std::array<Tensor, 2> smooth_l1_loss(std::array<bool, 2> needs, const Tensor& gr
 std::array<Tensor, 2> huber_loss(std::array<bool, 2> needs, const Tensor& grad, const Tensor& self, const Tensor& target, int64_t reduction, double delta);
 std::array<Tensor, 4> binary_cross_entropy_with_logits(std::array<bool, 4> needs, const Tensor& grad, const Tensor& self, const Tensor& target, const std::optional<Tensor>& weight, const std::optional<Tensor>& pos_weight, int64_t reduction);
 Tensor nll_loss_self(const Tensor& grad, IntArrayRef self_sizes, const Tensor& target, const std::optional<Tensor>& weight, int64_t reduction, int64_t ignore_index);
+std::array<Tensor, 3> native_batch_norm(std::array<bool, 3> needs, ArrayRef<Tensor> grads, const Tensor& input, const std::optional<Tensor>& weight, const Tensor& save_mean, const Tensor& save_invstd, bool training);
+Tensor _cross_entropy_self(ArrayRef<Tensor> grads, const Tensor& self, const Tensor& target, const std::optional<Tensor>& weight, const Tensor& logsumexp, const Tensor& total, int64_t reduction, int64_t ignore_index, double label_smoothing);
 
 // random
 Tensor native_dropout_input(ArrayRef<Tensor> grads, const Tensor& result1, double p, std::optional<bool> train);
@@ -184,6 +201,10 @@ Tensor norm_self(const Tensor& grad, const Tensor& self, const Tensor& result, c
 Tensor logsumexp_self(const Tensor& grad, const Tensor& self, const Tensor& result, IntArrayRef dim, bool keepdim);
 Tensor median_self(const Tensor& grad, const Tensor& self, const Tensor& result);
 Tensor median_self(ArrayRef<Tensor> grads, IntArrayRef self_sizes, const Tensor& indices, int64_t dim, bool keepdim);
+
+// rnn
+std::array<Tensor, 4> _lstm_layer(std::array<bool, 4> needs, ArrayRef<Tensor> grads, const Tensor& gates_input, const Tensor& w_hh, const Tensor& hx, const Tensor& cx, bool reverse, const Tensor& output, const Tensor& cells, const Tensor& gates);
+std::array<Tensor, 4> _gru_layer(std::array<bool, 4> needs, ArrayRef<Tensor> grads, const Tensor& gates_input, const Tensor& w_hh, const std::optional<Tensor>& b_hh, const Tensor& hx, bool reverse, const Tensor& output, const Tensor& gates);
 
 // scan
 Tensor cumsum_self(const Tensor& grad, int64_t dim);

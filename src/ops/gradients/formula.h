@@ -16,7 +16,7 @@
 #include "core/shape.h"
 #include "program/program.h"
 
-#include <facula/facula.h>
+#include <facula/tensors.h>
 
 #include <array>
 #include <atomic>

@@ -6,7 +6,7 @@
 #include "autograd/call.h"
 #include "core/shape.h"
 
-#include <facula/facula.h>
+#include <facula/tensors.h>
 
 namespace facula::vjp {
 
@@ -214,15 +214,18 @@ Tensor put_source(const Tensor& grad, IntArrayRef source_sizes, const Tensor& in
 
 Tensor embedding_weight(const Tensor& grad, IntArrayRef weight_sizes, const Tensor& indices, int64_t padding_idx,
                         bool scale_grad_by_freq) {
+  return facula::embedding_dense_backward(grad, indices, weight_sizes[0], padding_idx, scale_grad_by_freq);
+}
+
+// The rows at the indices, as far as they counted.
+Tensor embedding_dense_backward_grad_output(const Tensor& grad, const Tensor& indices, int64_t num_weights,
+                                            int64_t padding_idx, bool scale_grad_by_freq) {
+  Tensor rows = facula::embedding(grad, indices, -1, false, false);
+  if (padding_idx >= 0) rows = rows.masked_fill((indices == padding_idx).unsqueeze(-1), 0);
+  if (!scale_grad_by_freq) return rows;
   const Tensor places = indices.reshape({indices.numel()});
-  Tensor rows = grad.reshape({indices.numel(), weight_sizes[1]});
-  if (padding_idx >= 0) rows = rows.masked_fill((places == padding_idx).unsqueeze(1), 0);
-  if (scale_grad_by_freq) {
-    const Tensor one = ones_like(places, kLong);
-    const Tensor count = add_into_zeros({weight_sizes[0]}, 0, places, one);
-    rows = rows / count.index_select(0, places).unsqueeze(1);
-  }
-  return add_into_zeros(weight_sizes, 0, places, rows);
+  const Tensor count = add_into_zeros({num_weights}, 0, places, ones_like(places, kLong));
+  return rows / count.index_select(0, places).reshape(indices.sizes()).unsqueeze(-1);
 }
 
 }  // namespace facula::vjp

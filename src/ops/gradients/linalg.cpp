@@ -4,7 +4,7 @@
 
 #include "core/shape.h"
 
-#include <facula/facula.h>
+#include <facula/tensors.h>
 
 namespace facula::vjp {
 

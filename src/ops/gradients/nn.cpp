@@ -1,20 +1,18 @@
-// The gradients of softmax, the normalisations and the distances. Those of losses are in losses.cpp.
+// The gradients of softmax, the normalisations and the distances; the first two are ops themselves (ops/nn_backward.cpp). Those of losses are in losses.cpp.
 #include "ops/generated/gradients.h"
 #include "ops/gradients/formula.h"
 #include "ops/gradients/pieces.h"
 
 #include <algorithm>
-#include <limits>
 
 namespace facula::vjp {
 
 Tensor softmax_self(const Tensor& grad, const Tensor& result, int64_t dim) {
-  const Tensor sum = (grad * result).sum(dim, true);
-  return formula([](auto g, auto y, auto s) { return (g - s) * y; }, grad, result, sum);
+  return facula::_softmax_backward_data(grad, result, dim, result.scalar_type());
 }
 
 Tensor log_softmax_self(const Tensor& grad, const Tensor& result, int64_t dim) {
-  return formula([](auto g, auto y, auto s) { return g - exp(y) * s; }, grad, result, grad.sum(dim, true));
+  return facula::_log_softmax_backward_data(grad, result, dim, result.scalar_type());
 }
 
 namespace {
@@ -22,69 +20,57 @@ namespace {
 // Half types compute in float.
 ScalarType working_dtype(ScalarType t) { return t == kDouble ? kDouble : kFloat; }
 
-DimVector last_dims(size_t count) {
-  DimVector dims;
-  for (size_t d = count; d > 0; --d) dims.push_back(-static_cast<int64_t>(d));
-  return dims;
-}
-
-bool present(const std::optional<Tensor>& t) { return t && t->defined(); }
-
 }  // namespace
 
-// With h = (x - mean) r and r = 1 / sqrt(variance + eps): the incoming gradient times the weight, less its mean and less its part
-// along h, times r.
 std::array<Tensor, 3> layer_norm(std::array<bool, 3> needs, const Tensor& grad, const Tensor& input,
                                  IntArrayRef normalized_shape, const std::optional<Tensor>& weight,
                                  const std::optional<Tensor>&, double eps) {
-  std::array<Tensor, 3> result;
-  const ScalarType work = working_dtype(input.scalar_type());
-  const Tensor g = grad.to(work);
-  if (needs[2]) result[2] = g;
-  if (!needs[0] && !needs[1]) return result;
-  const DimVector dims = last_dims(normalized_shape.size());
-  const Tensor x = input.to(work);
-  const auto [variance, mean] = facula::var_mean(x, IntArrayRef(dims), Scalar(0), true);
-  const Tensor r = (variance + eps).rsqrt();
-  const Tensor h = formula([](auto x1, auto m, auto r1) { return (x1 - m) * r1; }, x, mean, r);
-  if (needs[1]) result[1] = g * h;
-  if (needs[0]) {
-    const Tensor weighted = present(weight) ? g * weight->to(work) : g;
-    const Tensor along = (weighted * h).mean(IntArrayRef(dims), true), level = weighted.mean(IntArrayRef(dims), true);
-    result[0] = formula([](auto w, auto h1, auto a, auto m, auto r1) { return (w - m - h1 * a) * r1; }, weighted, h,
-                        along, level, r);
-  }
-  return result;
+  if (!needs[0] && !needs[1]) return {Tensor(), Tensor(), needs[2] ? grad : Tensor()};
+  const auto [grad_input, grad_weight, grad_bias] =
+      facula::_layer_norm_backward(grad, input, normalized_shape, weight, eps);
+  return {needs[0] ? grad_input : Tensor(), needs[1] ? grad_weight : Tensor(), needs[2] ? grad_bias : Tensor()};
 }
-
-namespace {
-
-double machine_epsilon(ScalarType t) {
-  switch (t) {
-    case kHalf: return 0x1p-10;
-    case kBFloat16: return 0x1p-7;
-    case kDouble: return std::numeric_limits<double>::epsilon();
-    default: return std::numeric_limits<float>::epsilon();
-  }
-}
-
-}  // namespace
 
 std::array<Tensor, 2> rms_norm(std::array<bool, 2> needs, const Tensor& grad, const Tensor& input,
                                IntArrayRef normalized_shape, const std::optional<Tensor>& weight,
                                std::optional<double> eps) {
-  std::array<Tensor, 2> result;
-  const ScalarType work = working_dtype(input.scalar_type());
-  const DimVector dims = last_dims(normalized_shape.size());
-  const Tensor g = grad.to(work), x = input.to(work);
-  const Tensor r =
-      (x.square().mean(IntArrayRef(dims), true) + (eps ? *eps : machine_epsilon(input.scalar_type()))).rsqrt();
-  const Tensor h = x * r;
-  if (needs[1]) result[1] = g * h;
-  if (needs[0]) {
-    const Tensor weighted = present(weight) ? g * weight->to(work) : g;
-    const Tensor along = (weighted * h).mean(IntArrayRef(dims), true);
-    result[0] = formula([](auto w, auto h1, auto a, auto r1) { return (w - h1 * a) * r1; }, weighted, h, along, r);
+  const auto [grad_input, grad_weight] = facula::_rms_norm_backward(grad, input, normalized_shape, weight, eps);
+  return {needs[0] ? grad_input : Tensor(), needs[1] ? grad_weight : Tensor()};
+}
+
+std::array<Tensor, 3> native_batch_norm(std::array<bool, 3> needs, ArrayRef<Tensor> grads, const Tensor& input,
+                                        const std::optional<Tensor>& weight, const Tensor& save_mean,
+                                        const Tensor& save_invstd, bool training) {
+  std::array<Tensor, 3> result;
+  if (grads[0].defined()) {
+    const auto [grad_input, grad_weight, grad_bias] =
+        facula::_batch_norm_backward(grads[0], input, weight, save_mean, save_invstd, training);
+    result = {needs[0] ? grad_input : Tensor(), needs[1] ? grad_weight : Tensor(), needs[2] ? grad_bias : Tensor()};
+  }
+  if (!needs[0] || !training || (!grads[1].defined() && !grads[2].defined())) return result;
+  // What mean and 1 / sqrt(variance + eps) themselves say about the input.
+  DimVector along(input.sizes().size(), 1);
+  along[1] = input.size(1);
+  const double count = static_cast<double>(input.numel()) / static_cast<double>(input.size(1));
+  const auto add = [&](const Tensor& part) { result[0] = result[0].defined() ? result[0] + part : part; };
+  if (grads[1].defined()) add((grads[1] / count).reshape(along).expand(input.sizes()).to(input.scalar_type()));
+  if (grads[2].defined()) {
+    const Tensor slope = (grads[2] * save_invstd.pow(3) / -count).reshape(along);
+    add(((input.to(slope.scalar_type()) - save_mean.reshape(along)) * slope).to(input.scalar_type()));
+  }
+  return result;
+}
+
+Tensor _cross_entropy_self(ArrayRef<Tensor> grads, const Tensor& self, const Tensor& target,
+                           const std::optional<Tensor>& weight, const Tensor& logsumexp, const Tensor& total,
+                           int64_t reduction, int64_t ignore_index, double label_smoothing) {
+  Tensor result;
+  if (grads[0].defined())
+    result = facula::_cross_entropy_backward(grads[0], self, target, weight, logsumexp, total, reduction, ignore_index,
+                                             label_smoothing);
+  if (grads[1].defined()) {
+    const Tensor part = self.softmax(1) * grads[1].to(self.scalar_type()).unsqueeze(1);
+    result = result.defined() ? result + part : part;
   }
   return result;
 }

@@ -6,7 +6,7 @@
 #include "core/dim_vector.h"
 #include "core/shape.h"
 
-#include <facula/facula.h>
+#include <facula/tensors.h>
 
 namespace facula::vjp {
 

@@ -1,7 +1,7 @@
 // The gradients of random ops.
 #include "ops/generated/gradients.h"
 
-#include <facula/facula.h>
+#include <facula/tensors.h>
 
 namespace facula::vjp {
 

@@ -1,0 +1,4 @@
+// Forwards to Facula.
+#pragma once
+
+#include <torch/torch.h>

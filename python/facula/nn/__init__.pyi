@@ -1,3 +1,0 @@
-from facula.nn import functional as functional
-
-__all__ = ["functional"]

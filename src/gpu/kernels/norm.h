@@ -1,0 +1,383 @@
+// layer_norm and rms_norm over rows of contiguous tensors, and their gradients. Rows that fit into the registers of a team are read once
+// and written once.
+#pragma once
+
+#include "gpu/kernels/rows.h"
+
+namespace facula {
+
+// The order of members is what gpu/primitives/norm.cpp writes. Weight and bias are in the compute type, or null.
+struct NormArgs {
+  const void* in;
+  const void* grad;  // backward only
+  const void* weight;
+  const void* bias;
+  void* out;       // the result, or the gradient of the input; backward: may be null
+  void* partials;  // backward: [blocks][2][n] sums of the gradients of weight and bias, or null
+  void* stats;     // backward of long rows: mean and inverse deviation of each row
+  int64_t rows;
+  int64_t n;
+  double eps;
+  int32_t width_shift;
+  int32_t aligned;  // weight and bias may be read in packs
+};
+
+// N elements of a weight from `at` on, 0 outside of the row.
+template <class C, int N, class Index>
+FACULA_DEVICE void read_weight(const void* weight, Index at, Index n, bool aligned, C (&values)[N]) {
+  const C* from = static_cast<const C*>(weight);
+  if (aligned && at + N <= n) {
+    Pack<C, N> pack;
+    pack.read(from + at);
+    FACULA_UNROLL
+    for (int e = 0; e < N; ++e) values[e] = pack.at[e];
+  } else {
+    FACULA_UNROLL
+    for (int e = 0; e < N; ++e) values[e] = at + e >= 0 && at + e < n ? from[at + e] : C(0);
+  }
+}
+
+// x becomes (x - mean) r, times the weight, plus the bias.
+template <class C, int N, class Index>
+FACULA_DEVICE void scale_and_shift(const NormArgs& args, Index at, Index n, C mean, C r, C (&x)[N]) {
+  FACULA_UNROLL
+  for (int e = 0; e < N; ++e) x[e] = (x[e] - mean) * r;
+  C w[N];
+  if (args.weight) {
+    read_weight(args.weight, at, n, args.aligned != 0, w);
+    FACULA_UNROLL
+    for (int e = 0; e < N; ++e) x[e] *= w[e];
+  }
+  if (args.bias) {
+    read_weight(args.bias, at, n, args.aligned != 0, w);
+    FACULA_UNROLL
+    for (int e = 0; e < N; ++e) x[e] += w[e];
+  }
+}
+
+// The sum of squares of a thread's elements less their mean.
+template <class C, int N, class Index>
+FACULA_DEVICE C squares(const C (&x)[N], C mean, Index at, Index n) {
+  C sum = C(0);
+  FACULA_UNROLL
+  for (int e = 0; e < N; ++e) {
+    const C d = x[e] - mean;
+    sum += is_part(at + e, n) ? d * d : C(0);
+  }
+  return sum;
+}
+template <class C>
+FACULA_DEVICE C inverse_root(C variance, double eps) {
+  return C(1) / expr::m::sqrt(variance + static_cast<C>(eps));
+}
+
+// ---- forward ------------------------------------------------------------------------------------------------------------------
+
+template <DType t, int N, int K, bool kCenter>
+FACULA_DEVICE void norm_rows(const NormArgs& args) {
+  using M = Memory<t>;
+  using C = typename M::Compute;
+  __shared__ C room[kMostRowGroups];
+  const RowPlace place = row_place(args.rows, args.width_shift);
+  const int n = place.live ? static_cast<int>(args.n) : 0;
+  const int64_t start = (place.live ? place.row : 0) * args.n;
+  const typename M::Bits* from = static_cast<const typename M::Bits*>(args.in) + start;
+  const int before = elements_before<N>(from);
+  const C count = static_cast<C>(args.n);
+  const auto at = [&](int k) { return (k * place.width + place.member) * N - before; };
+  C x[K][N];
+  FACULA_UNROLL
+  for (int k = 0; k < K; ++k) read_part<M>(from, at(k), n, C(0), x[k]);
+  C mean = C(0);
+  if constexpr (kCenter) {
+    FACULA_UNROLL
+    for (int k = 0; k < K; ++k) {
+      FACULA_UNROLL
+      for (int e = 0; e < N; ++e) mean += x[k][e];
+    }
+    mean = team_all(mean, place.width, room, AddValues()) / count;
+  }
+  C sum = C(0);
+  FACULA_UNROLL
+  for (int k = 0; k < K; ++k) sum += squares(x[k], mean, at(k), n);
+  const C r = inverse_root(team_all(sum, place.width, room, AddValues()) / count, args.eps);
+  if (!place.live) return;
+  typename M::Bits* to = static_cast<typename M::Bits*>(args.out) + start;
+  FACULA_UNROLL
+  for (int k = 0; k < K; ++k) {
+    scale_and_shift(args, at(k), n, mean, r, x[k]);
+    write_part<M>(to, at(k), n, x[k]);
+  }
+}
+
+// One block a row, of any length: the row is read three times.
+template <DType t, int N, bool kCenter>
+FACULA_DEVICE void norm_long(const NormArgs& args) {
+  using M = Memory<t>;
+  using C = typename M::Compute;
+  __shared__ C room[kMostRowGroups];
+  const int64_t start = static_cast<int64_t>(blockIdx.x) * args.n, n = args.n;
+  const typename M::Bits* from = static_cast<const typename M::Bits*>(args.in) + start;
+  typename M::Bits* to = static_cast<typename M::Bits*>(args.out) + start;
+  const int before = elements_before<N>(from);
+  const C count = static_cast<C>(n);
+  const auto over = [&](auto f) {
+    FACULA_NO_UNROLL
+    for (int64_t at = static_cast<int64_t>(threadIdx.x) * N - before; at < n;
+         at += static_cast<int64_t>(blockDim.x) * N) {
+      C x[N];
+      read_part<M>(from, at, n, C(0), x);
+      f(at, x);
+    }
+  };
+  C mean = C(0);
+  if constexpr (kCenter) {
+    over([&](int64_t, C(&x)[N]) {
+      FACULA_UNROLL
+      for (int e = 0; e < N; ++e) mean += x[e];
+    });
+    mean = team_all(mean, static_cast<int>(blockDim.x), room, AddValues()) / count;
+  }
+  C sum = C(0);
+  over([&](int64_t at, C(&x)[N]) { sum += squares(x, mean, at, n); });
+  const C r = inverse_root(team_all(sum, static_cast<int>(blockDim.x), room, AddValues()) / count, args.eps);
+  over([&](int64_t at, C(&x)[N]) {
+    scale_and_shift(args, at, n, mean, r, x);
+    write_part<M>(to, at, n, x);
+  });
+}
+
+// ---- gradients ----------------------------------------------------------------------------------------------------------------
+// With h = (x - mean) r and v = grad times weight: (v - mean of v - h mean of v h) r for the input; sums over the rows of grad h and
+// of grad for weight and bias. A block walks many rows and keeps its part of these sums in registers.
+
+template <DType t, int N, int K, bool kCenter>
+FACULA_DEVICE void norm_backward(const NormArgs& args) {
+  using M = Memory<t>;
+  using C = typename M::Compute;
+  __shared__ C room[kMostRowGroups];
+  __shared__ Two<C> pairs[kMostRowGroups];
+  FACULA_DYNAMIC_SHARED(C, sums);  // 2 n, where a block has several teams
+  const int thread = static_cast<int>(threadIdx.x), width = 1 << args.width_shift;
+  const int member = thread & (width - 1), team = thread >> args.width_shift;
+  const int teams = static_cast<int>(blockDim.x) >> args.width_shift;
+  const C count = static_cast<C>(args.n);
+  const int n = static_cast<int>(args.n);
+  const auto at = [&](int k) { return (k * width + member) * N; };
+  C w[K][N], weight_sum[K][N], bias_sum[K][N];
+  FACULA_UNROLL
+  for (int k = 0; k < K; ++k) {
+    if (args.weight) read_weight(args.weight, at(k), n, args.aligned != 0, w[k]);
+    FACULA_UNROLL
+    for (int e = 0; e < N; ++e) {
+      if (!args.weight) w[k][e] = C(1);
+      weight_sum[k][e] = bias_sum[k][e] = C(0);
+    }
+  }
+  const int64_t step = static_cast<int64_t>(gridDim.x) * teams;
+  FACULA_NO_UNROLL
+  for (int64_t first = static_cast<int64_t>(blockIdx.x) * teams; first < args.rows; first += step) {
+    const int64_t row = first + team;
+    const bool live = row < args.rows;
+    const int size = live ? n : 0;
+    const int64_t start = (live ? row : 0) * args.n;
+    const typename M::Bits* from = static_cast<const typename M::Bits*>(args.in) + start;
+    const typename M::Bits* grad = static_cast<const typename M::Bits*>(args.grad) + start;
+    C x[K][N], g[K][N];
+    FACULA_UNROLL
+    for (int k = 0; k < K; ++k) {
+      read_part<M>(from, at(k), size, C(0), x[k]);
+      read_part<M>(grad, at(k), size, C(0), g[k]);
+    }
+    C mean = C(0);
+    if constexpr (kCenter) {
+      FACULA_UNROLL
+      for (int k = 0; k < K; ++k) {
+        FACULA_UNROLL
+        for (int e = 0; e < N; ++e) mean += x[k][e];
+      }
+      mean = team_all(mean, width, room, AddValues()) / count;
+    }
+    C sum = C(0);
+    FACULA_UNROLL
+    for (int k = 0; k < K; ++k) sum += squares(x[k], mean, at(k), size);
+    const C r = inverse_root(team_all(sum, width, room, AddValues()) / count, args.eps);
+    Two<C> along = {C(0), C(0)};
+    FACULA_UNROLL
+    for (int k = 0; k < K; ++k) {
+      FACULA_UNROLL
+      for (int e = 0; e < N; ++e) {
+        const C h = (x[k][e] - mean) * r, v = g[k][e] * w[k][e];
+        along.a += v;
+        along.b += v * h;
+        weight_sum[k][e] += g[k][e] * h;
+        bias_sum[k][e] += g[k][e];
+        x[k][e] = h;
+      }
+    }
+    if (!args.out) continue;
+    along = team_all(along, width, pairs, AddValues());
+    const C level = kCenter ? along.a / count : C(0), slope = along.b / count;
+    if (!live) continue;
+    typename M::Bits* to = static_cast<typename M::Bits*>(args.out) + start;
+    FACULA_UNROLL
+    for (int k = 0; k < K; ++k) {
+      FACULA_UNROLL
+      for (int e = 0; e < N; ++e) x[k][e] = (g[k][e] * w[k][e] - level - x[k][e] * slope) * r;
+      write_part<M>(to, at(k), size, x[k]);
+    }
+  }
+  if (!args.partials) return;
+  C* out = static_cast<C*>(args.partials) + static_cast<int64_t>(blockIdx.x) * 2 * args.n;
+  // Team after team adds its sums to the first one's, in shared memory.
+  FACULA_NO_UNROLL
+  for (int turn = 0; turn < teams; ++turn) {
+    if (teams > 1) block_barrier();
+    if (team != turn) continue;
+    FACULA_UNROLL
+    for (int k = 0; k < K; ++k) {
+      FACULA_UNROLL
+      for (int e = 0; e < N; ++e) {
+        const int place = at(k) + e;
+        if (place >= n) continue;
+        if (turn > 0) {
+          weight_sum[k][e] += sums[place];
+          bias_sum[k][e] += sums[n + place];
+        }
+        if (turn + 1 < teams) {
+          sums[place] = weight_sum[k][e];
+          sums[n + place] = bias_sum[k][e];
+        } else {
+          out[place] = weight_sum[k][e];
+          out[n + place] = bias_sum[k][e];
+        }
+      }
+    }
+  }
+}
+
+// Rows that do not fit into registers, one block each; leaves mean and inverse deviation for `norm_columns`.
+template <DType t, int N, bool kCenter>
+FACULA_DEVICE void norm_backward_long(const NormArgs& args) {
+  using M = Memory<t>;
+  using C = typename M::Compute;
+  __shared__ C room[kMostRowGroups];
+  __shared__ Two<C> pairs[kMostRowGroups];
+  const int64_t row = blockIdx.x, n = args.n, start = row * n;
+  const int threads = static_cast<int>(blockDim.x);
+  const typename M::Bits* from = static_cast<const typename M::Bits*>(args.in) + start;
+  const typename M::Bits* grad = static_cast<const typename M::Bits*>(args.grad) + start;
+  const int before = elements_before<N>(from);
+  const C count = static_cast<C>(n);
+  const auto over = [&](auto f) {
+    FACULA_NO_UNROLL
+    for (int64_t at = static_cast<int64_t>(threadIdx.x) * N - before; at < n; at += static_cast<int64_t>(threads) * N)
+      f(at);
+  };
+  C mean = C(0), sum = C(0);
+  C x[N], g[N], w[N];
+  if constexpr (kCenter) {
+    over([&](int64_t at) {
+      read_part<M>(from, at, n, C(0), x);
+      FACULA_UNROLL
+      for (int e = 0; e < N; ++e) mean += x[e];
+    });
+    mean = team_all(mean, threads, room, AddValues()) / count;
+  }
+  over([&](int64_t at) {
+    read_part<M>(from, at, n, C(0), x);
+    sum += squares(x, mean, at, n);
+  });
+  const C r = inverse_root(team_all(sum, threads, room, AddValues()) / count, args.eps);
+  if (threadIdx.x == 0 && args.stats) static_cast<Two<C>*>(args.stats)[row] = {mean, r};
+  if (!args.out) return;
+  // x becomes h, g becomes the gradient times the weight.
+  const auto read_both = [&](int64_t at) {
+    read_part<M>(from, at, n, mean, x);
+    read_part<M>(grad, at, n, C(0), g);
+    if (args.weight) read_weight(args.weight, at, n, args.aligned != 0, w);
+    FACULA_UNROLL
+    for (int e = 0; e < N; ++e) {
+      x[e] = (x[e] - mean) * r;
+      if (args.weight) g[e] *= w[e];
+    }
+  };
+  Two<C> along = {C(0), C(0)};
+  over([&](int64_t at) {
+    read_both(at);
+    FACULA_UNROLL
+    for (int e = 0; e < N; ++e) {
+      along.a += g[e];
+      along.b += g[e] * x[e];
+    }
+  });
+  along = team_all(along, threads, pairs, AddValues());
+  const C level = kCenter ? along.a / count : C(0), slope = along.b / count;
+  typename M::Bits* to = static_cast<typename M::Bits*>(args.out) + start;
+  over([&](int64_t at) {
+    read_both(at);
+    FACULA_UNROLL
+    for (int e = 0; e < N; ++e) x[e] = (g[e] - level - x[e] * slope) * r;
+    write_part<M>(to, at, n, x);
+  });
+}
+// Partial sums over rows for weight and bias: a thread has a column, gridDim.y blocks share the rows.
+template <DType t>
+FACULA_DEVICE void norm_columns(const NormArgs& args) {
+  using M = Memory<t>;
+  using C = typename M::Compute;
+  const int64_t column = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x, n = args.n;
+  if (column >= n) return;
+  const Two<C>* stats = static_cast<const Two<C>*>(args.stats);
+  const typename M::Bits* in = static_cast<const typename M::Bits*>(args.in) + column;
+  const typename M::Bits* grad = static_cast<const typename M::Bits*>(args.grad) + column;
+  C weight_sum = C(0), bias_sum = C(0);
+  FACULA_NO_UNROLL
+  for (int64_t row = blockIdx.y; row < args.rows; row += gridDim.y) {
+    const C g = M::load(grad[row * n]);
+    weight_sum += g * ((M::load(in[row * n]) - stats[row].a) * stats[row].b);
+    bias_sum += g;
+  }
+  C* out = static_cast<C*>(args.partials) + static_cast<int64_t>(blockIdx.y) * 2 * n + column;
+  out[0] = weight_sum;
+  out[n] = bias_sum;
+}
+
+// The order of members is what gpu/primitives/norm.cpp writes.
+struct ColumnSumArgs {
+  const void* in;  // [rows][columns] in the compute type
+  void* first;     // sums of the first half of the columns, or null
+  void* second;    // of the others, or null
+  int64_t rows, columns;
+};
+inline constexpr int kSumColumns = 32, kSumShares = 8;
+
+template <class C>
+FACULA_DEVICE void column_sums(const ColumnSumArgs& args) {
+  __shared__ C room[kSumShares][kSumColumns];
+  const int lane = static_cast<int>(threadIdx.x) & (kSumColumns - 1),
+            share = static_cast<int>(threadIdx.x) / kSumColumns;
+  const int64_t column = static_cast<int64_t>(blockIdx.x) * kSumColumns + lane, half = args.columns / 2;
+  const bool live = column < args.columns;
+  C sum = C(0);
+  if (live) {
+    const C* from = static_cast<const C*>(args.in) + column;
+    FACULA_NO_UNROLL
+    for (int64_t row = share; row < args.rows; row += 4 * kSumShares) {
+      C x[4];
+      FACULA_UNROLL
+      for (int k = 0; k < 4; ++k)
+        x[k] = row + k * kSumShares < args.rows ? from[(row + k * kSumShares) * args.columns] : C(0);
+      sum += (x[0] + x[1]) + (x[2] + x[3]);
+    }
+  }
+  room[share][lane] = sum;
+  block_barrier();
+  if (share != 0 || !live) return;
+  FACULA_UNROLL
+  for (int k = 1; k < kSumShares; ++k) sum += room[k][lane];
+  C* out = static_cast<C*>(column < half ? args.first : args.second);
+  if (out) out[column < half ? column : column - half] = sum;
+}
+
+}  // namespace facula

@@ -1,0 +1,232 @@
+// nll_loss and cross entropy on a GPU, over kernels/loss.h.
+#include "gpu/primitives/loss.h"
+
+#include "core/kernel_table.h"
+#include "gpu/primitives/rows.h"
+
+#include <facula/reduction.h>
+
+namespace facula::gpu {
+namespace {
+
+constexpr int64_t kSumBlocks = 256;
+
+// The order of members is that of kernels/loss.h.
+struct NllArguments {
+  const void* in = nullptr;
+  const int64_t* target = nullptr;
+  const void* weight = nullptr;
+  void* out = nullptr;
+  void* sums = nullptr;
+  void* fault_record = nullptr;
+  int64_t fault_op = 0;
+  int64_t count = 0, inner = 1, classes = 0, class_stride = 0, batch_stride = 0, ignored = 0;
+};
+struct NllSumArguments {
+  const void* sums;
+  void* out;
+  int64_t blocks;
+  int32_t mean;
+};
+struct EntropyArguments {
+  const void* logits = nullptr;
+  const int64_t* target = nullptr;
+  const void* weight = nullptr;
+  void* losses = nullptr;
+  void* shares = nullptr;
+  void* log_sums = nullptr;
+  const void* scale = nullptr;
+  const void* total = nullptr;
+  void* gradient = nullptr;
+  void* fault_record = nullptr;
+  int64_t fault_op = 0;
+  int64_t rows = 0, n = 0, ignored = 0;
+  double smoothing = 0;
+  int64_t scale_step = 0;
+};
+
+int64_t name_of(const char* op) { return static_cast<int64_t>(reinterpret_cast<intptr_t>(op)); }
+void* data_of(const Tensor& t) { return t.defined() ? t.impl()->data() : nullptr; }
+
+const Kernel& nll_kernel(bool sum, ScalarType t) {
+  static auto* table = new KernelTable<8>;
+  return table->get(float_number(t) * 2 + sum, [&] {
+    const char* name = sum ? "nll_sum" : "nll_entries";
+    return template_kernel("loss.h", name, sum ? "NllSumArgs" : "NllArgs", str(name, "<", dtype_text(t), ">"),
+                           kTeamThreads);
+  });
+}
+
+// The contract of nll_loss_cpu (cpu/nll_loss.cpp).
+void nll_loss_gpu(const Tensor& self, const Tensor& target, const Tensor& weight, int64_t reduction, int64_t ignored,
+                  const Tensor& result) {
+  const TensorImpl* x = self.impl();
+  const TensorWork work("nll_loss", {&self, &target, &weight, &result});
+  const bool one = x->dim() == 1, each = reduction == Reduction::None;
+  NllArguments a;
+  a.in = x->data();
+  a.target = reinterpret_cast<const int64_t*>(target.impl()->data());
+  a.weight = data_of(weight);
+  a.fault_record = fault_buffer(work.device());
+  a.fault_op = name_of(work.op());
+  a.count = target.impl()->numel;
+  a.classes = x->sizes[one ? 0 : 1];
+  a.class_stride = x->strides[one ? 0 : 1];
+  a.batch_stride = one ? 0 : x->strides[0];
+  for (size_t d = 2; d < x->sizes.size(); ++d) a.inner *= x->sizes[d];
+  a.ignored = ignored;
+  if (each && a.count == 0) return;
+  const auto blocks = static_cast<uint32_t>(std::max<int64_t>(
+      1, each ? blocks_for(a.count, kTeamThreads, work.op()) : std::min(kSumBlocks, ceil_div(a.count, kTeamThreads))));
+  DeviceScratch sums(work.device(), each ? 0 : blocks * 2 * sizeof(double), work.op());
+  if (each) a.out = result.impl()->data();
+  else a.sums = sums.data();
+  KernelArguments args;
+  args.put(a);
+  launch(nll_kernel(false, x->dtype), {blocks}, {kTeamThreads}, 0, args.pointers(), work);
+  if (each) return;
+  KernelArguments last;
+  last.put(NllSumArguments{sums.data(), result.impl()->data(), blocks, reduction == Reduction::Mean});
+  launch(nll_kernel(true, x->dtype), {1}, {kTeamThreads}, 0, last.pointers(), work);
+}
+
+const KernelRegistration nll_loss_registration(OpId::nll_loss, DeviceType::CUDA, &nll_loss_gpu);
+
+// Packs in registers: log2 + 1, 0 for rows that are not kept; 5: the gradient alone. Each for packs of 16 bytes and of one element.
+const Kernel& entropy_kernel(ScalarType t, int pack, int packs, bool backward) {
+  static auto* table = new KernelTable<6 * 2 * 4>;
+  const size_t form = backward     ? 5
+                      : packs == 0 ? 0
+                                   : static_cast<size_t>(std::countr_zero(static_cast<unsigned>(packs))) + 1;
+  return table->get((form * 2 + (pack == 1)) * 4 + float_number(t), [&] {
+    const char* name = backward ? "cross_entropy_backward" : packs == 0 ? "cross_entropy_long" : "cross_entropy";
+    return template_kernel("loss.h", name, "CrossEntropyArgs",
+                           str(name, "<", dtype_text(t), ", ", pack, packs == 0 ? "" : str(", ", packs), ">"), 1024);
+  });
+}
+
+EntropyArguments arguments(const CrossEntropy& what, const CrossEntropyGradient* gradient, const char* op, int device) {
+  const TensorImpl* x = what.logits.impl();
+  EntropyArguments a;
+  a.logits = x->data();
+  a.target = reinterpret_cast<const int64_t*>(what.target.impl()->data());
+  a.weight = data_of(what.weight);
+  a.fault_record = fault_buffer(device);
+  a.fault_op = name_of(op);
+  a.rows = x->sizes[0];
+  a.n = x->sizes[1];
+  a.ignored = what.ignore_index;
+  a.smoothing = what.label_smoothing;
+  if (gradient) {
+    a.scale = gradient->scale.impl()->data();
+    a.scale_step = gradient->scale.impl()->numel == 1 ? 0 : 1;
+    a.total = data_of(gradient->total);
+    a.gradient = gradient->to_logits.impl()->data();
+  }
+  return a;
+}
+
+int entropy_pack(const EntropyArguments& a, ScalarType t) {
+  return a.gradient ? pack_of({{a.logits, t}, {a.gradient, t}}) : pack_of({{a.logits, t}});
+}
+uint32_t entropy_threads(int64_t packs) {
+  return static_cast<uint32_t>(std::clamp<int64_t>(std::bit_ceil(static_cast<uint64_t>(packs)), 32, 1024));
+}
+
+// Losses, shares and logarithms of rows, and the gradient where there is one: only then rows are worth keeping.
+void run_rows(const EntropyArguments& a, ScalarType t, const Work& work) {
+  const int pack = entropy_pack(a, t);
+  const int64_t packs = (a.n + 2 * pack - 2) / pack;
+  uint32_t threads = entropy_threads(ceil_div(packs, 4));
+  auto each = static_cast<int>(std::bit_ceil(static_cast<uint64_t>(ceil_div(packs, threads))));
+  if (!a.gradient || each > 8) {
+    each = 0;
+    threads = std::min(threads, 512u);
+  }
+  KernelArguments args;
+  args.put(a);
+  launch(entropy_kernel(t, pack, each, false), {blocks_for(a.rows, 1, work.op)}, {threads}, 0, args.pointers(), work);
+}
+
+}  // namespace
+
+void cross_entropy(const CrossEntropy& what, const Tensor& losses, const Tensor& shares, const Tensor& log_sums,
+                   const CrossEntropyGradient* gradient) {
+  const ScalarType t = what.logits.impl()->dtype;
+  const TensorWork work("cross_entropy", {&what.logits, &what.target, &what.weight, &losses, &shares, &log_sums,
+                                          gradient ? &gradient->scale : nullptr, gradient ? &gradient->total : nullptr,
+                                          gradient ? &gradient->to_logits : nullptr});
+  EntropyArguments a = arguments(what, gradient, work.op(), work.device());
+  if (a.rows == 0) return;
+  a.losses = data_of(losses);
+  a.shares = data_of(shares);
+  a.log_sums = data_of(log_sums);
+  run_rows(a, t, work);
+}
+
+void cross_entropy_backward(const CrossEntropy& what, const Tensor& log_sums, const CrossEntropyGradient& gradient) {
+  const ScalarType t = what.logits.impl()->dtype;
+  const TensorWork work("cross_entropy_backward", {&what.logits, &what.target, &what.weight, &log_sums, &gradient.scale,
+                                                   &gradient.total, &gradient.to_logits});
+  EntropyArguments a = arguments(what, &gradient, work.op(), work.device());
+  if (a.rows == 0 || a.n == 0) return;
+  a.log_sums = data_of(log_sums);
+  const int pack = entropy_pack(a, t);
+  KernelArguments args;
+  args.put(a);
+  launch(entropy_kernel(t, pack, 0, true), {blocks_for(a.rows, 1, work.op())},
+         {entropy_threads(ceil_div(ceil_div(a.n, pack), 4))}, 0, args.pointers(), work);
+}
+
+namespace {
+
+struct EntropySumArguments {
+  const void *losses, *shares;
+  void *out, *total;
+  int64_t rows;
+  int32_t reduction;
+};
+
+const Kernel& entropy_sum_kernel(ScalarType t) {
+  static auto* table = new KernelTable<4>;
+  return table->get(float_number(t), [&] {
+    return template_kernel("loss.h", "cross_entropy_sum", "EntropySumArgs",
+                           str("cross_entropy_sum<", dtype_text(t), ">"), 1024);
+  });
+}
+
+// `loss` is of the logits' dtype, the others are of the compute type.
+void cross_entropy_gpu(const Tensor& self, const Tensor& target, const Tensor& weight, int64_t reduction,
+                       int64_t ignored, double smoothing, const Tensor& loss, const Tensor& log_sums,
+                       const Tensor& total) {
+  const TensorImpl* x = self.impl();
+  const TensorWork work("cross_entropy_loss", {&self, &target, &weight, &loss, &log_sums, &total});
+  const int64_t rows = x->sizes[0];
+  const size_t bytes = padded(static_cast<size_t>(rows) * elementSize(total.impl()->dtype));
+  DeviceScratch memory(work.device(), 2 * bytes, work.op());
+  EntropyArguments a = arguments({self, target, weight, ignored, smoothing}, nullptr, work.op(), work.device());
+  a.losses = memory.data();
+  a.shares = memory.data() + bytes;
+  a.log_sums = log_sums.impl()->data();
+  run_rows(a, x->dtype, work);
+  KernelArguments args;
+  args.put(EntropySumArguments{a.losses, a.shares, loss.impl()->data(), total.impl()->data(), rows,
+                               reduction == Reduction::None   ? 0
+                               : reduction == Reduction::Mean ? 1
+                                                              : 2});
+  launch(entropy_sum_kernel(x->dtype), {1}, {1024}, 0, args.pointers(), work);
+}
+
+void cross_entropy_backward_gpu(const Tensor& grad, const Tensor& self, const Tensor& target, const Tensor& weight,
+                                const Tensor& log_sums, const Tensor& total, int64_t reduction, int64_t ignored,
+                                double smoothing, const Tensor& result) {
+  cross_entropy_backward({self, target, weight, ignored, smoothing}, log_sums,
+                         {grad, reduction == Reduction::Mean ? total : Tensor(), result});
+}
+
+const KernelRegistration cross_entropy_registration(OpId::_cross_entropy, DeviceType::CUDA, &cross_entropy_gpu);
+const KernelRegistration cross_entropy_backward_registration(OpId::_cross_entropy_backward, DeviceType::CUDA,
+                                                             &cross_entropy_backward_gpu);
+
+}  // namespace
+}  // namespace facula::gpu

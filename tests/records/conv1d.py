@@ -1,0 +1,11 @@
+record("conv1d", conv(1), dtypes=FLOATS, loose=60, threads=False,
+       samples=[call(t(2, 3, 7, **U), t(4, 3, 3, **U), t(4, **U)), call(t(3, 7, **U), t(4, 3, 3, **U)),
+                call(t(2, 4, 7, **U), t(6, 2, 3, **U), None, [2], [1], [1], 2),
+                call(t(2, 3, 7, **U), t(4, 3, 3, **U), t(4, **U), [1], "same"),
+                call(t(2, 3, 7, **U), t(4, 3, 3, **U), None, [1], "same", [2]),
+                call(t(2, 3, 7, **U), t(4, 3, 3, **U), t(4, **U), [2], "valid")],
+       gradient=[call(t(1, 2, 4, **U), t(2, 2, 2, **U), t(2, **U)), call(t(2, 4, **U), t(2, 2, 2, **U), None, [1], "same")],
+       errors=[error(call(t(2, 7), t(4, 3, 3), None, [1], "same"), ShapeError, "to have 3 channels"),
+               error(call(t(2, 3, 7), t(4, 3, 3), None, [2], "same"), ValueError, "strided"),
+               error(call(t(2, 3, 7), t(4, 3, 3), None, [1], "full"), ValueError, "Invalid padding string"),
+               error(call(t(7), t(4, 3, 3)), ShapeError, "conv1d")])

@@ -1,0 +1,11 @@
+record("conv2d", conv(2), dtypes=FLOATS, loose=60, threads=False,
+       samples=[call(t(2, 3, 6, 5, **U), t(4, 3, 3, 2, **U), t(4, **U)), call(t(3, 6, 5, **U), t(4, 3, 3, 2, **U)),
+                call(t(2, 4, 6, 5, **U), t(6, 2, 3, 2, **U), None, [2], [1], [1], 2),
+                call(t(2, 3, 6, 5, **U), t(4, 3, 3, 2, **U), t(4, **U), [1], "same"),
+                call(t(2, 3, 6, 5, **U), t(4, 3, 3, 2, **U), None, [1], "same", [2]),
+                call(t(2, 3, 6, 5, **U), t(4, 3, 3, 2, **U), t(4, **U), [2], "valid")],
+       gradient=[call(t(1, 2, 3, 3, **U), t(2, 2, 2, 2, **U), t(2, **U)), call(t(2, 3, 3, **U), t(2, 2, 2, 2, **U), None, [1], "same")],
+       errors=[error(call(t(2, 6, 5), t(4, 3, 3, 2), None, [1], "same"), ShapeError, "to have 3 channels"),
+               error(call(t(2, 3, 6, 5), t(4, 3, 3, 2), None, [2], "same"), ValueError, "strided"),
+               error(call(t(2, 3, 6, 5), t(4, 3, 3, 2), None, [1], "full"), ValueError, "Invalid padding string"),
+               error(call(t(7), t(4, 3, 3, 2)), ShapeError, "conv2d")])

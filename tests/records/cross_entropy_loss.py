@@ -1,0 +1,16 @@
+W = {"low": 0.5, "high": 2}
+record("cross_entropy_loss", cross_entropy, dtypes=FLOATS, loose=16, rounds=4,
+       samples=[call(t(6, 4), ints(6, high=3)), call(t(6, 4), ints(6, high=3), held(t(4, **W))), call(t(6, 4), ints(6, high=3), None, NONE),
+                call(t(6, 4), ints(6, high=3), held(t(4, **W)), SUM), call(t(6, 4), index([0, -100, 2, 3, -100, 1])),
+                call(t(6, 4), index([0, 1, 2, 3, 2, 1]), None, MEAN, 2), call(t(4), index(2)), call(t(300, 50), ints(300, high=49)),
+                call(t(6, 4), ints(6, high=3), None, MEAN, -100, 0.1), call(t(6, 4), index([0, 1, -100, 3, 2, 1]), held(t(4, **W)), MEAN, -100, 0.2),
+                call(t(2, 4, 3), ints(2, 3, high=3)), call(t(2, 4, 3, 2), ints(2, 3, 2, high=3), None, NONE, -100, 0.1),
+                call(t(6, 4), t(6, 4, low=0, high=1)), call(t(6, 4), t(6, 4, low=0, high=1), held(t(4, **W)), SUM, -100, 0.1),
+                call(t(6, 4, layout="transposed"), ints(6, high=3)), call(t(5, 40, low=-80, high=80), ints(5, high=39), only=[float32, float64])],
+       gradient=[call(t(6, 4), ints(6, high=3)), call(t(6, 4), index([0, -100, 2, 3, -100, 1]), held(t(4, **W)), MEAN, -100, 0.1),
+                 call(t(5, 4), ints(5, high=3), held(t(4, **W)), NONE), call(t(2, 4, 3), ints(2, 3, high=3), None, SUM),
+                 call(t(4, 3), t(4, 3, low=0, high=1), held(t(3, **W)), MEAN, -100, 0.1)],
+       errors=[error(call(t(3, 4), index([0, 1, 4])), IndexError, "out of bounds", meta=False), error(call(t(3, 4), ints(2, high=3)), ShapeError, "size mismatch"),
+               error(call(t(3, 4), ints(3, high=3), t(3)), ShapeError, "weight tensor should be defined"),
+               error(call(t(3, 4), ints(3, high=3), None, MEAN, -100, 1.5), ValueError, "label_smoothing"),
+               error(call(t(3, 4), t(3, 5)), ShapeError, "probabilities")])
