@@ -61,8 +61,8 @@ Tensor attention_by_ops(const Tensor& query, const Tensor& key, const Tensor& va
   return shares.matmul(value.to(work)).to(query.scalar_type());
 }
 
-// Whether a graph records what is queued on the device now. The place of fused dropout in the random stream is a number on the host, which every
-// launch of the graph would use again.
+// Whether a graph records what is queued on the device now. The place of fused dropout in the random stream is a
+// number on the host, which every launch of the graph would use again.
 bool recorded_by_graph(Device device) {
   return device.is_cuda() && gpu::capture_id(gpu::current_stream(device.index())) != 0;
 }

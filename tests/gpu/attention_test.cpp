@@ -1,5 +1,6 @@
-// Attention on a GPU, forward and backward, against the same formulas by other ops in double precision on the CPU: on shapes that choose between
-// kernels, in all dtypes, with masks, shared heads and dropout, and on calls that are drawn anew in every run.
+// Attention on a GPU, forward and backward, against the same formulas by other ops in double precision on the CPU: on
+// shapes that choose between kernels, in all dtypes, with masks, shared heads and dropout, and on calls that are drawn
+// anew in every run.
 #include "cpp/seed.h"
 #include "cpu/attention.h"
 #include "on_device.h"
@@ -160,7 +161,7 @@ class GpuAttention : public ::testing::Test {
   void SetUp() override { manual_seed(test_seed()); }
 };
 
-// ---- every kernel ---------------------------------------------------------------------------------------------------------------
+// ---- every kernel ---------------------------------------------------------------------------------------------------
 
 TEST_F(GpuAttention, PlainTiles) {
   check({.dtype = kFloat, .batch = 2, .heads = 2, .shared = 1, .length = 70, .keys = 90, .width = 20, .wide = 12});
@@ -246,7 +247,7 @@ TEST_F(GpuAttention, CausalWhereLengthsDiffer) {
   }
 }
 
-// ---- drawn calls ----------------------------------------------------------------------------------------------------------------
+// ---- drawn calls ----------------------------------------------------------------------------------------------------
 
 TEST_F(GpuAttention, DrawnCalls) {
   std::mt19937_64 engine(test_seed());
@@ -273,7 +274,7 @@ TEST_F(GpuAttention, DrawnCalls) {
   }
 }
 
-// ---- the public op --------------------------------------------------------------------------------------------------------------
+// ---- the public op --------------------------------------------------------------------------------------------------
 
 TEST_F(GpuAttention, GradientsOfThePublicOp) {
   for (const ScalarType t : {kDouble, kBFloat16}) {

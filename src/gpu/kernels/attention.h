@@ -1,6 +1,7 @@
-// Attention in tiles and plain arithmetic, for every dtype, size and chip. A block of 16 by 16 threads computes the scores of a square tile,
-// several side by side in each thread, and multiplies them on from shared memory. Widths have no limit: outputs wider than
-// kColumns are shared by several blocks (blockIdx.y), each of which computes the scores itself.
+// Attention in tiles and plain arithmetic, for every dtype, size and chip. A block of 16 by 16 threads computes the
+// scores of a square tile, several side by side in each thread, and multiplies them on from shared memory. Widths have
+// no limit: outputs wider than kColumns are shared by several blocks (blockIdx.y), each of which computes the scores
+// itself.
 #pragma once
 
 #include "gpu/kernels/attention_params.h"
@@ -243,7 +244,7 @@ FACULA_DEVICE void forward(const Args& a) {
   T::write(at_row<Bits>(a.out, place.batch, place.head, q) + column, a.out.row, rows, a.wide - column, sums, C(1));
 }
 
-// ---- backward -------------------------------------------------------------------------------------------------------------------
+// ---- backward -------------------------------------------------------------------------------------------------------
 
 // The levels that the backward pass needs of each row: 16 threads have one.
 template <DType t>

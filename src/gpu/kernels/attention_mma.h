@@ -1,7 +1,7 @@
-// Attention of 16-bit floats on tensor cores, forward, and what the backward pass (attention_mma_backward.h) shares with it. Rows of
-// queries, keys and values lie in shared memory as they came, kD elements each, with 16 bytes between them so that eight
-// rows of a block meet no bank twice. Scores stay in the registers in which the products leave them, which is also how the next
-// product wants its left operand.
+// Attention of 16-bit floats on tensor cores, forward, and what the backward pass (attention_mma_backward.h) shares
+// with it. Rows of queries, keys and values lie in shared memory as they came, kD elements each, with 16 bytes between
+// them so that eight rows of a block meet no bank twice. Scores stay in the registers in which the products leave them,
+// which is also how the next product wants its left operand.
 #pragma once
 
 #include "gpu/kernels/attention_params.h"
@@ -75,8 +75,8 @@ struct Rows {
     }
   }
 
-  // Where this lane's row begins of four blocks of eight rows by 16 bytes: the left operand (rows first, then depth), the
-  // right one with its columns as rows, and the right one with its depth as rows.
+  // Where this lane's row begins of four blocks of eight rows by 16 bytes: the left operand (rows first, then depth),
+  // the right one with its columns as rows, and the right one with its depth as rows.
   static FACULA_DEVICE int left() {
     const int lane = lane_index();
     return (lane % 16) * kPitch + lane / 16 * 16;
@@ -109,7 +109,8 @@ FACULA_DEVICE void multiply_rows(float (&sums)[kBlocks][kColumns / 8][4], const 
   }
 }
 
-// sums[i][n] += scores times rows of y, whose columns [0, kColumns) are meant; scores are rounded to the elements' type.
+// sums[i][n] += scores times rows of y, whose columns [0, kColumns) are meant; scores are rounded to the elements'
+// type.
 template <DType t, int kPitch, int kBlocks, int kDepth, int kColumns>
 FACULA_DEVICE void multiply_scores(float (&sums)[kBlocks][kColumns / 8][4],
                                    const float (&scores)[kBlocks][kDepth / 8][4], const char* y) {
@@ -146,8 +147,9 @@ FACULA_DEVICE void clear(float (&sums)[kBlocks][kColumns][4]) {
   for (int e = 0; e < 4; ++e) sums[i][n][e] = 0.0f;
 }
 
-// Sums of 16 rows a block leave through `room`, rows of shared memory that are this warp's alone by now; `rows` of them and `width` columns
-// exist in memory. All warps of the block call this together. Entries are multiplied by factors[i][half].
+// Sums of 16 rows a block leave through `room`, rows of shared memory that are this warp's alone by now; `rows` of them
+// and `width` columns exist in memory. All warps of the block call this together. Entries are multiplied by
+// factors[i][half].
 template <DType t, int kPitch, int kBlocks, int kColumns>
 FACULA_DEVICE void write_rows(const float (&sums)[kBlocks][kColumns / 8][4], const float (&factors)[kBlocks][2],
                               char* room, uint16_t* to, int64_t stride, int64_t rows, int width) {
@@ -170,8 +172,8 @@ FACULA_DEVICE void write_rows(const float (&sums)[kBlocks][kColumns / 8][4], con
   }
 }
 
-// Which of a lane's four scores stay, as bits, where its rows are queries (row and row + 8) and its columns two neighbouring keys. Two
-// lanes need the same two blocks of random words: each computes one.
+// Which of a lane's four scores stay, as bits, where its rows are queries (row and row + 8) and its columns two
+// neighbouring keys. Two lanes need the same two blocks of random words: each computes one.
 FACULA_DEVICE unsigned kept_by_query(const Args& a, int64_t row, int64_t key) {
   const bool odd = (lane_index() & 1) != 0;
   const PhiloxBlock own = random_words(a, odd ? row + 8 : row, key);
@@ -224,10 +226,11 @@ FACULA_DEVICE float quad_largest(float x) {
   return fmaxf(x, lane_xor(x, 2));
 }
 
-// ---- forward --------------------------------------------------------------------------------------------------------------------
+// ---- forward --------------------------------------------------------------------------------------------------------
 
-// The running softmax of the rows of a warp: row i * 16 + half * 8 + lane / 4. Sums are relative to `used`, which follows the largest score
-// so far only when it is left behind by more than kSlack powers of two: most tiles then need no correction of what was summed before.
+// The running softmax of the rows of a warp: row i * 16 + half * 8 + lane / 4. Sums are relative to `used`, which
+// follows the largest score so far only when it is left behind by more than kSlack powers of two: most tiles then need
+// no correction of what was summed before.
 inline constexpr float kSlack = 8.0f;
 
 template <int kBlocks>
@@ -244,8 +247,8 @@ struct Running {
   // Where nothing was seen yet the shift must not be -inf.
   FACULA_DEVICE float base(int i, int half) const { return used[i][half] == never<float>() ? 0.0f : used[i][half]; }
 
-  // Scores become powers of two of their distance, times `factor`, to `used`. True where `used` moved for one of the warp's rows: all that was
-  // summed before must be multiplied by `shrink`.
+  // Scores become powers of two of their distance, times `factor`, to `used`. True where `used` moved for one of the
+  // warp's rows: all that was summed before must be multiplied by `shrink`.
   template <int kKeys>
   FACULA_DEVICE bool add(float (&scores)[kBlocks][kKeys][4], float factor, float slack, float (&shrink)[kBlocks][2]) {
     float largest[kBlocks][2];

@@ -1,5 +1,6 @@
-// The gradients of attention of 16-bit floats on tensor cores. One kernel has a tile of keys and meets all queries, the other a tile of
-// queries and meets all keys: nothing is added to memory that another block adds to, so results do not depend on who is first.
+// The gradients of attention of 16-bit floats on tensor cores. One kernel has a tile of keys and meets all queries, the
+// other a tile of queries and meets all keys: nothing is added to memory that another block adds to, so results do not
+// depend on who is first.
 #pragma once
 
 #include "gpu/kernels/attention_mma.h"
@@ -9,8 +10,9 @@
 namespace facula {
 namespace attention_kernels {
 
-// Which of a lane's four scores stay, as bits, where its rows are keys (key and key + 8) and its columns two neighbouring queries, `row`
-// and row + 1 of all. Four lanes need the same four blocks of random words: each computes one and hands the words on.
+// Which of a lane's four scores stay, as bits, where its rows are keys (key and key + 8) and its columns two
+// neighbouring queries, `row` and row + 1 of all. Four lanes need the same four blocks of random words: each computes
+// one and hands the words on.
 FACULA_DEVICE unsigned kept_by_key(const Args& a, int64_t row, int64_t key) {
   const int me = lane_index() / 4 % 4;  // the word that this lane's keys have
   const PhiloxBlock own = random_words(a, row + (me & 1), key + me / 2 * 8);
@@ -48,8 +50,8 @@ FACULA_DEVICE void to_share(float& score, float& slope, float unit, const Level&
   score = stay ? share : 0.0f;
 }
 
-// A block has kWarps * kBlocks * 16 keys of one head and meets kQueries queries at a time, of all heads that share the keys. It writes kColumns
-// columns of their gradients; blockIdx.y says which. Scores lie turned: rows are keys.
+// A block has kWarps * kBlocks * 16 keys of one head and meets kQueries queries at a time, of all heads that share the
+// keys. It writes kColumns columns of their gradients; blockIdx.y says which. Scores lie turned: rows are keys.
 template <DType t, int kD, int kColumns, int kBlocks, int kWarps, int kQueries, int kStages, bool kExtras>
 FACULA_DEVICE void core_key_gradients(const Args& a, char* shared) {
   using R = Rows<kD, kWarps * 32>;

@@ -42,7 +42,8 @@ FACULA_DEVICE C never() {
   return -expr::m::infinity(C(0));
 }
 
-// Which tile of which head a block has: tiles of one head lie side by side. The longest ones first, where later queries see more.
+// Which tile of which head a block has: tiles of one head lie side by side. The longest ones first, where later queries
+// see more.
 struct Place {
   int64_t batch, head, tile;
 };

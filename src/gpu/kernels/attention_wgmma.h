@@ -1,5 +1,5 @@
-// Attention of 16-bit floats on Hopper chips, forward: two warpgroups have 64 queries each and meet kKeys keys at a time. While one product
-// of scores with values is under way, the scores of the next keys become shares.
+// Attention of 16-bit floats on Hopper chips, forward: two warpgroups have 64 queries each and meet kKeys keys at a
+// time. While one product of scores with values is under way, the scores of the next keys become shares.
 #pragma once
 
 #include "gpu/kernels/attention_mma.h"
@@ -148,7 +148,8 @@ FACULA_DEVICE void group_forward(const Args& a, char* shared) {
     warpgroup::settle(scores[0]);
     const bool moved = to_shares(tile);
     warpgroup::settle(scores[0]);
-    // Behind a branch, since compilers put a wait at the begin of its block, and powers shall be computed while the other product is under way.
+    // Behind a branch, since compilers put a wait at the begin of its block, and powers shall be computed while the
+    // other product is under way.
     if (moved) {
       warpgroup::wait<0>();
       warpgroup::settle(sums[0]);

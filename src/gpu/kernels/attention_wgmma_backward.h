@@ -1,4 +1,5 @@
-// The gradients of attention of 16-bit floats on Hopper chips: as kernels/attention_mma_backward.h, with products of two warpgroups.
+// The gradients of attention of 16-bit floats on Hopper chips: as kernels/attention_mma_backward.h, with products of
+// two warpgroups.
 #pragma once
 
 #include "gpu/kernels/attention_mma_backward.h"
@@ -9,8 +10,9 @@
 namespace facula {
 namespace attention_kernels {
 
-// Each warpgroup has 64 keys of one head and meets 64 queries at a time, of all heads that share the keys. Scores lie turned: rows are keys.
-// `shared` is 2 * 128 rows and 2 * 2 * 64 rows of kD elements, 2 * 64 levels, and 1024 bytes more.
+// Each warpgroup has 64 keys of one head and meets 64 queries at a time, of all heads that share the keys. Scores lie
+// turned: rows are keys. `shared` is 2 * 128 rows and 2 * 2 * 64 rows of kD elements, 2 * 64 levels, and 1024 bytes
+// more.
 template <DType t, int kD>
 FACULA_DEVICE void group_key_gradients(const Args& a, char* shared) {
   constexpr int kKeys = 128, kQueries = 64, kPitch = 2 * kD + 16;
@@ -122,8 +124,8 @@ FACULA_DEVICE void group_key_gradients(const Args& a, char* shared) {
                                a.keys - k0 - own, a.wide);
 }
 
-// Each warpgroup has 64 queries and meets kKeys keys at a time. `shared` is 2 * 128 rows and 2 * 2 * kKeys rows of kD elements, and
-// 1024 bytes more.
+// Each warpgroup has 64 queries and meets kKeys keys at a time. `shared` is 2 * 128 rows and 2 * 2 * kKeys rows of kD
+// elements, and 1024 bytes more.
 template <DType t, int kD, int kKeys>
 FACULA_DEVICE void group_query_gradients(const Args& a, char* shared) {
   constexpr int kQueries = 128, kPitch = 2 * kD + 16;

@@ -1,6 +1,6 @@
 // The instructions of tensor cores and of copies that run beside the arithmetic, for chips that have them.
-// FACULA_TENSOR_CORES says whether. The software GPU imitates those for 16-bit elements (FACULA_IMITATED_CORES), so that
-// kernels which consist of nothing else can be tried there.
+// FACULA_TENSOR_CORES says whether. The software GPU imitates those for 16-bit elements (FACULA_IMITATED_CORES), so
+// that kernels which consist of nothing else can be tried there.
 #pragma once
 
 #include "gpu/kernels/device.h"

@@ -1,8 +1,10 @@
-// Products of a warpgroup (four warps) on the tensor cores of Hopper chips: 64 rows at a time, asynchronously, the right operand and
-// perhaps the left one in shared memory. FACULA_WARPGROUPS says whether; the software GPU imitates them.
+// Products of a warpgroup (four warps) on the tensor cores of Hopper chips: 64 rows at a time, asynchronously, the
+// right operand and perhaps the left one in shared memory. FACULA_WARPGROUPS says whether; the software GPU imitates
+// them.
 //
-// Tiles in shared memory are panels of 64 16-bit elements a row: 128 bytes, whose eight pieces of 16 bytes change places with the row, so that
-// the same piece of eight rows meets no bank twice. A panel begins at a multiple of 1024 bytes.
+// Tiles in shared memory are panels of 64 16-bit elements a row: 128 bytes, whose eight pieces of 16 bytes change
+// places with the row, so that the same piece of eight rows meets no bank twice. A panel begins at a multiple of 1024
+// bytes.
 #pragma once
 
 #include "gpu/kernels/memory.h"
@@ -24,8 +26,8 @@ namespace warpgroup {
 // Where a row's piece of 16 bytes lies within a panel.
 FACULA_DEVICE int piece_offset(int row, int piece) { return row * 128 + ((piece ^ (row & 7)) << 4); }
 
-// An operand in shared memory. Rows of depth: `step` bytes lie between groups of eight rows. Turned, rows are depths and columns lie along them:
-// `panel` bytes lie between panels of 64 columns, `step` between groups of eight depths.
+// An operand in shared memory. Rows of depth: `step` bytes lie between groups of eight rows. Turned, rows are depths
+// and columns lie along them: `panel` bytes lie between panels of 64 columns, `step` between groups of eight depths.
 struct Operand {
   const char* start;
   int panel, step;

@@ -1,5 +1,6 @@
-// Attention on a GPU and its gradients: which kernel of kernels/attention*.h a call needs, and in which tiles.
-// All choices follow from sizes, dtypes and addresses, so that a chip gives the same bits for the same call, whatever else it does.
+// Attention on a GPU and its gradients: which kernel of kernels/attention*.h a call needs, and in which tiles. All
+// choices follow from sizes, dtypes and addresses, so that a chip gives the same bits for the same call, whatever else
+// it does.
 #include "cpu/attention.h"
 
 #include "core/kernel_table.h"
@@ -94,7 +95,7 @@ Dim3 lay_pass(Arguments& a, Pass pass, int64_t each, int64_t shares, const char*
                                : lay_tiles(a, a.length, each, a.heads, shares, op);
 }
 
-// ---- plain arithmetic -------------------------------------------------------------------------------------------------------------
+// ---- plain arithmetic -----------------------------------------------------------------------------------------------
 
 const Kernel& plain_kernel(Pass pass, ScalarType t, int columns) {
   static auto* table = new KernelTable<kPasses * 4 * 3>;
@@ -122,10 +123,11 @@ const Kernel& level_kernel(ScalarType t) {
   });
 }
 
-// ---- tensor cores -----------------------------------------------------------------------------------------------------------------
+// ---- tensor cores ---------------------------------------------------------------------------------------------------
 
-// A warp has `blocks` times 16 rows of the block's tile, which meets `step` rows of the other side at a time. Of `stages`, one is fetched while
-// another is multiplied. The gradients of keys come in `shares` of their columns, so that sums fit into registers.
+// A warp has `blocks` times 16 rows of the block's tile, which meets `step` rows of the other side at a time. Of
+// `stages`, one is fetched while another is multiplied. The gradients of keys come in `shares` of their columns, so
+// that sums fit into registers.
 struct Shape {
   int width, blocks, warps, step, stages, shares, blocks_at_once;
   int rows() const { return blocks * warps * 16; }
@@ -227,13 +229,14 @@ bool run_on_warps(Pass pass, ScalarType t, Arguments& a, const Work& work) {
   return true;
 }
 
-// ---- warpgroups of Hopper chips -------------------------------------------------------------------------------------------------------
+// ---- warpgroups of Hopper chips -------------------------------------------------------------------------------------
 
 // Two warpgroups have kGroupRows rows and meet so many rows of the other side at a time.
 constexpr int kGroupRows = 128, kGroupThreads = 256;
 int group_step(Pass pass) { return pass == kKeyGradients ? 64 : 128; }
 
-// As the kernels cut up shared memory: their own rows, two stages of the other side's, levels, and what brings it all to a multiple of 1024 bytes.
+// As the kernels cut up shared memory: their own rows, two stages of the other side's, levels, and what brings it all
+// to a multiple of 1024 bytes.
 uint32_t group_shared(Pass pass, int width) {
   const int own = (pass == kForward ? 1 : 2) * kGroupRows, other = 2 * 2 * group_step(pass);
   return static_cast<uint32_t>((own + other) * width * 2 + (pass == kKeyGradients ? 2 * group_step(pass) * 8 : 0) +
@@ -262,7 +265,8 @@ const Kernel& group_kernel(size_t number, Pass pass, ScalarType t, int width) {
   });
 }
 
-// Plain scores of many rows on a chip that has warpgroups; whether it was launched. Half of each product would be wasted on the narrowest heads.
+// Plain scores of many rows on a chip that has warpgroups; whether it was launched. Half of each product would be
+// wasted on the narrowest heads.
 bool run_on_groups(Pass pass, ScalarType t, Arguments& a, const Work& work) {
   const DeviceProperties& chip = properties(work.device);
   const int most = std::max(a.width, a.wide), width = most <= 64 ? 64 : 128;
@@ -283,7 +287,7 @@ bool run_on_cores(Pass pass, ScalarType t, Arguments& a, const Work& work) {
   return run_on_groups(pass, t, a, work) || run_on_warps(pass, t, a, work);
 }
 
-// ---- the primitives ---------------------------------------------------------------------------------------------------------------
+// ---- the primitives -------------------------------------------------------------------------------------------------
 
 void attention_gpu(const AttentionArgs& call, const Tensor& output, const Tensor& logsumexp) {
   const TensorWork work("_fused_attention", {&call.query, &call.key, &call.value, &call.mask, &output, &logsumexp});
