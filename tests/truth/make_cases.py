@@ -17,6 +17,7 @@ import numpy as np
 
 import record as vocabulary
 import references
+import samples
 from book import read_book
 from case_file import (
     ALIASES,
@@ -325,7 +326,7 @@ def gradient_cases_of(op, entry, seed):
 
 
 def read_records():
-    scope = {**vars(references), **vars(vocabulary)}
+    scope = {**vars(references), **vars(vocabulary), "recurrent_samples": samples.recurrent_samples}
     for path in sorted(RECORDS.glob("*.py")):
         before = len(vocabulary.RECORDS)
         exec(compile(path.read_text(), str(path), "exec"), dict(scope))
