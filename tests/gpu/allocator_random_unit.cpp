@@ -277,7 +277,7 @@ TEST_F(AllocatorRandomTest, ThreadsShareADevice) {
           held.pop_back();
           const char* data = static_cast<const char*>(block.data);
           for (size_t k = 1; k < std::min<size_t>(size, 64); ++k) failures += data[k] != data[0];
-          fake_driver().enqueue(own);
+          fake_driver().enqueue(own, block.data, size);
           record_stream(block.block, {0, t + 1, own});
           free(block.block);
         }

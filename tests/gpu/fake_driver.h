@@ -7,7 +7,9 @@
 #include <sys/mman.h>
 
 #include <atomic>
+#include <cstdint>
 #include <cstdio>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <set>
@@ -41,10 +43,12 @@ class FakeDriver final : public Driver {
     std::lock_guard lock(mutex_);
     return host_used_;
   }
-  // Work is put on a stream, and is done.
-  void enqueue(StreamHandle stream) {
+  // Work is put on a stream, and is done. Work that names its memory hinders nothing else from being unmapped.
+  void enqueue(StreamHandle stream, const void* data = nullptr, size_t bytes = SIZE_MAX) {
     std::lock_guard lock(mutex_);
-    ++streams_[stream].queued;
+    Queue& queue = streams_[stream];
+    while (!queue.work.empty() && queue.work.front().ticket <= queue.done) queue.work.pop_front();
+    queue.work.push_back({++queue.queued, reinterpret_cast<uintptr_t>(data), bytes});
   }
   void finish(StreamHandle stream) {
     std::lock_guard lock(mutex_);
@@ -218,8 +222,11 @@ class FakeDriver final : public Driver {
     const auto found = mapped_.find(static_cast<char*>(data));
     if (found == mapped_.end() || found->second.bytes != bytes) return wrong("unmap of something else");
     // Unlike free, unmap does not wait.
-    for (auto& [stream, state] : streams_)
-      if (state.done < state.queued) return wrong("unmap while a stream works");
+    const auto first = reinterpret_cast<uintptr_t>(data);
+    for (const auto& [stream, queue] : streams_)
+      for (const Work& work : queue.work)
+        if (work.ticket > queue.done && work.data < first + bytes && first < work.data + work.bytes)
+          return wrong("unmap while a stream works with it");
     mmap(data, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     mapped_.erase(found);
     return {};
@@ -267,7 +274,7 @@ class FakeDriver final : public Driver {
     if (lost) return kLost;
     if (capturing) return wrong("query_event during a capture");
     const auto* one = static_cast<FakeEvent*>(event);
-    StreamState& state = streams_[one->stream];
+    Queue& state = streams_[one->stream];
     if (finishes_at_once) state.done = state.queued;
     return state.done >= one->ticket ? Status{} : kNotReady;
   }
@@ -314,8 +321,14 @@ class FakeDriver final : public Driver {
     size_t bytes;
     PhysicalHandle handle;
   };
-  struct StreamState {
+  struct Work {
+    uint64_t ticket;
+    uintptr_t data;
+    size_t bytes;
+  };
+  struct Queue {
     uint64_t queued = 0, done = 0;
+    std::deque<Work> work;
   };
 
   Status wrong(const char* what) {
@@ -342,7 +355,7 @@ class FakeDriver final : public Driver {
   std::map<void*, size_t> host_, ranges_;
   std::map<PhysicalHandle, Memory> physical_;
   std::map<char*, Piece> mapped_;
-  std::map<StreamHandle, StreamState> streams_;
+  std::map<StreamHandle, Queue> streams_;
   size_t used_[kDevices] = {}, host_used_ = 0;
   PhysicalHandle last_physical_ = 0;
 };
