@@ -16,7 +16,6 @@
 #include <iterator>
 #include <memory>
 #include <optional>
-#include <ranges>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -112,8 +111,8 @@ class CountedRange {
 // The elements of a range, with a bar over them. `total` is for ranges that do not know how many there are.
 template <class Range>
 detail::CountedRange<Range> progress(Range&& range, std::string label = {}, int64_t total = -1) {
-  if constexpr (requires { std::ranges::size(range); })
-    if (total < 0) total = static_cast<int64_t>(std::ranges::size(range));
+  if constexpr (requires { range.size(); })
+    if (total < 0) total = static_cast<int64_t>(range.size());
   return {std::forward<Range>(range), total, std::move(label)};
 }
 

@@ -211,6 +211,33 @@ class TypeMeta {
 #define AT_ASSERT(...) TORCH_INTERNAL_ASSERT(__VA_ARGS__)
 #define AT_ERROR(...) FACULA_TORCH_CHECK(false, Error, __VA_ARGS__)
 
+// libtorch's options are variants, so its programs ask them with the functions of std, which must therefore know ours.
+// NOLINTBEGIN(cert-dcl58-cpp)
+namespace std {
+template <class Name, class... Names>
+constexpr bool holds_alternative(const facula::Choice<Names...>& choice) {
+  return facula::holds_alternative<Name>(choice);
+}
+template <class Name, class... Names>
+const Name* get_if(const facula::Choice<Names...>* choice) {
+  return facula::get_if<Name>(choice);
+}
+template <class Wanted, size_t D>
+const Wanted* get_if(const facula::nn::conv_padding_t<D>* padding) {
+  static constexpr facula::enumtype::kSame kSame{};
+  static constexpr facula::enumtype::kValid kValid{};
+  if constexpr (is_same_v<Wanted, facula::enumtype::kSame>) return padding->is_same() ? &kSame : nullptr;
+  else if constexpr (is_same_v<Wanted, facula::enumtype::kValid>)
+    return padding->sizes() || padding->is_same() ? nullptr : &kValid;
+  else return padding->sizes();
+}
+template <class Wanted, size_t D>
+bool holds_alternative(const facula::nn::conv_padding_t<D>& padding) {
+  return std::get_if<Wanted>(&padding) != nullptr;
+}
+}  // namespace std
+// NOLINTEND(cert-dcl58-cpp)
+
 #define TORCH_MODULE_IMPL(Name, ImplType) FACULA_MODULE_IMPL(Name, ImplType)
 #define TORCH_MODULE(Name) FACULA_MODULE(Name)
 #define TORCH_ARG(T, name) FACULA_ARG(T, name)

@@ -72,6 +72,9 @@ void* AnyModule::checked(const std::type_info& wanted) const {
   return self_;
 }
 
+NamedAnyModule::NamedAnyModule(std::string name, AnyModule module)
+    : name_(std::move(name)), module_(std::move(module)) {}
+
 SequentialImpl::SequentialImpl(OrderedDict<std::string, AnyModule>&& ordered) {
   for (auto& item : ordered) push_back(item.key(), std::move(item.value()));
 }
@@ -97,6 +100,10 @@ AnyValue SequentialImpl::any_forward(std::vector<AnyValue> arguments) {
   return value;
 }
 
+std::shared_ptr<Module> SequentialImpl::ptr(size_t index) const { return modules_[checked(index)].ptr(); }
+
+void SequentialImpl::push_back(const NamedAnyModule& named) { push_back(named.name(), named.module()); }
+
 void SequentialImpl::push_back(AnyModule any_module) {
   push_back(std::to_string(modules_.size()), std::move(any_module));
 }
@@ -111,6 +118,9 @@ size_t SequentialImpl::checked(size_t index) const {
   return index;
 }
 
+Sequential::Sequential(std::initializer_list<NamedAnyModule> named)
+    : ModuleHolder(std::make_shared<SequentialImpl>(named)) {}
+
 std::shared_ptr<Module> ModuleListImpl::clone(const std::optional<Device>& device) const {
   auto copy = std::make_shared<ModuleListImpl>();
   for (const auto& module : modules_) copy->push_back(module->clone(device));
@@ -119,6 +129,8 @@ std::shared_ptr<Module> ModuleListImpl::clone(const std::optional<Device>& devic
 }
 
 void ModuleListImpl::pretty_print(std::ostream& stream) const { stream << "torch::nn::ModuleList"; }
+
+std::shared_ptr<Module> ModuleListImpl::ptr(size_t index) const { return modules_[checked(index)]; }
 
 void ModuleListImpl::push_back(std::shared_ptr<Module> module) {
   register_module(std::to_string(modules_.size()), module);
@@ -153,6 +165,13 @@ std::shared_ptr<Module> ModuleDictImpl::clone(const std::optional<Device>& devic
 }
 
 void ModuleDictImpl::pretty_print(std::ostream& stream) const { stream << "torch::nn::ModuleDict"; }
+
+std::vector<std::pair<std::string, std::shared_ptr<Module>>> ModuleDictImpl::items() const { return modules_.pairs(); }
+std::vector<std::string> ModuleDictImpl::keys() const { return modules_.keys(); }
+std::vector<std::shared_ptr<Module>> ModuleDictImpl::values() const { return modules_.values(); }
+bool ModuleDictImpl::contains(const std::string& key) const noexcept { return modules_.contains(key); }
+std::shared_ptr<Module> ModuleDictImpl::ptr(const std::string& key) const { return modules_[key]; }
+void ModuleDictImpl::update(const Modules& modules) { update(modules.pairs()); }
 
 void ModuleDictImpl::put(const std::string& key, std::shared_ptr<Module> module) {
   if (modules_.contains(key)) {
@@ -202,6 +221,8 @@ void ParameterListImpl::append(Tensor parameter) {
   register_parameter(std::to_string(parameters_.size()), std::move(parameter), requires_grad);
 }
 
+void ParameterListImpl::append(const OrderedDict<std::string, Tensor>::Item& pair) { append(pair.value()); }
+
 Tensor& ParameterListImpl::at(size_t index) {
   FACULA_CHECK(index < size(), IndexError, "ParameterList: index ", index, " is out of range of ", size(),
                " parameters");
@@ -229,6 +250,13 @@ void ParameterDictImpl::pretty_print(std::ostream& stream) const {
   stream << ")";
 }
 
+std::vector<std::string> ParameterDictImpl::keys() const { return parameters_.keys(); }
+std::vector<Tensor> ParameterDictImpl::values() const { return parameters_.values(); }
+void ParameterDictImpl::clear() { parameters_.clear(); }
+bool ParameterDictImpl::contains(const std::string& key) const noexcept { return parameters_.contains(key); }
+Tensor& ParameterDictImpl::get(const std::string& key) { return parameters_[key]; }
+const Tensor& ParameterDictImpl::get(const std::string& key) const { return parameters_[key]; }
+
 Tensor& ParameterDictImpl::insert(std::string key, Tensor parameter) {
   const bool requires_grad = parameter.requires_grad();
   return register_parameter(std::move(key), std::move(parameter), requires_grad);
@@ -245,6 +273,7 @@ void ParameterDictImpl::put(const std::string& key, const Tensor& parameter) {
   else insert(key, parameter);
 }
 
+FunctionalImpl::FunctionalImpl(Function function) : function_(std::move(function)) {}
 void FunctionalImpl::pretty_print(std::ostream& stream) const { stream << "torch::nn::Functional()"; }
 
 Tensor FunctionalImpl::forward(Tensor input) {

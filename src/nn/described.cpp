@@ -22,10 +22,11 @@ std::ostream& print_sizes(std::ostream& out, ArrayRef<int64_t> sizes) {
   return out << detail::sizes_text(sizes.data(), sizes.size());
 }
 
-int64_t enumtype::reduction_of(const std::string& name) {
-  if (name == "kNone") return Reduction::None;
-  if (name == "kMean" || name == "kBatchMean") return Reduction::Mean;
-  FACULA_CHECK(name == "kSum", ValueError, name, " is not a valid value for reduction; use kNone, kMean or kSum");
+int64_t enumtype::reduction_of(Id id) {
+  if (id == Id::None) return Reduction::None;
+  if (id == Id::Mean || id == Id::BatchMean) return Reduction::Mean;
+  FACULA_CHECK(id == Id::Sum, ValueError, kNames[static_cast<size_t>(id)],
+               " is not a valid value for reduction; use kNone, kMean or kSum");
   return Reduction::Sum;
 }
 

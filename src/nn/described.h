@@ -52,12 +52,11 @@ class Printed {
   }
   template <size_t D>
   Printed& value(const char* label, const conv_padding_t<D>& padding) {
-    if (const auto* sizes = std::get_if<ExpandingArray<D>>(&padding)) return value(label, *sizes);
-    return value(label, std::string(std::holds_alternative<enumtype::kSame>(padding) ? "kSame" : "kValid"));
+    if (padding.sizes()) return value(label, *padding.sizes());
+    return value(label, std::string(padding.is_same() ? "kSame" : "kValid"));
   }
-  template <class... Choices>
-    requires(requires { Choices::name; } && ...)
-  Printed& value(const char* label, const std::variant<Choices...>& choice) {
+  template <class... Names>
+  Printed& value(const char* label, const Choice<Names...>& choice) {
     return value(label, enumtype::get_enum_name(choice));
   }
   template <class T>

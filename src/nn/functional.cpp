@@ -92,12 +92,11 @@ template <size_t D, class Options, class Conv>
 Tensor convolved(const char* function, const Tensor& input, const Tensor& weight, const Options& options, Conv conv) {
   need(function, "input", input);
   need(function, "weight", weight);
-  if (const auto* sizes = std::get_if<ExpandingArray<D>>(&options.padding()))
+  if (const auto* sizes = options.padding().sizes())
     return conv(input, weight, given(options.bias()), options.stride(), IntArrayRef(*sizes), options.dilation(),
                 options.groups());
-  const bool same = std::holds_alternative<enumtype::kSame>(options.padding());
-  return conv(input, weight, given(options.bias()), options.stride(), std::string_view(same ? "same" : "valid"),
-              options.dilation(), options.groups());
+  return conv(input, weight, given(options.bias()), options.stride(),
+              std::string_view(options.padding().is_same() ? "same" : "valid"), options.dilation(), options.groups());
 }
 
 // Sizes that are left open are those of the input.

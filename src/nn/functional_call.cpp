@@ -11,7 +11,12 @@
 #include <algorithm>
 #include <unordered_map>
 
-namespace facula::func::detail {
+namespace facula::func {
+
+Replacements::Replacements(std::initializer_list<Pair> pairs) : all_(pairs) {}
+Replacements::Replacements(const nn::NamedTensors& named) : all_(named.pairs()) {}
+
+namespace detail {
 
 namespace {
 
@@ -165,4 +170,14 @@ std::pair<nn::NamedTensors, nn::NamedTensors> stack_module_state(const std::vect
           stacked([](const nn::Module& m) { return m.named_buffers(); }, false)};
 }
 
-}  // namespace facula::func::detail
+VmapOptions with_dims_of_names(VmapOptions options, size_t count) {
+  if (InDims& dims = options.in_dims; !dims.empty()) {
+    const std::optional<int64_t> of_named = dims.front();
+    dims.erase(dims.begin());
+    dims.insert(dims.begin(), count, of_named);
+  }
+  return options;
+}
+
+}  // namespace detail
+}  // namespace facula::func

@@ -24,7 +24,7 @@ Tensor kl_div(const Tensor& input, const Tensor& target, const KLDivFuncOptions&
   need("kl_div", input, target);
   const Tensor loss =
       options.log_target() ? target.exp() * (target - input) : facula::xlogy(target, target) - target * input;
-  if (std::holds_alternative<enumtype::kBatchMean>(options.reduction()))
+  if (holds_alternative<enumtype::kBatchMean>(options.reduction()))
     return input.dim() > 0 ? loss.sum() / input.size(0) : loss.sum();
   return reduced(loss, enumtype::reduction_get_enum(options.reduction()));
 }

@@ -17,9 +17,9 @@ std::vector<int64_t> borders(const Options& options) {
   std::vector<int64_t> all;
   for (size_t i = D; i-- > 0;) {
     int64_t before = 0, behind = 0;
-    if (const auto* sizes = std::get_if<ExpandingArray<D>>(&options.padding())) {
+    if (const auto* sizes = options.padding().sizes()) {
       before = behind = (**sizes)[i];
-    } else if (std::holds_alternative<enumtype::kSame>(options.padding())) {
+    } else if (options.padding().is_same()) {
       const int64_t total = (*options.dilation())[i] * ((*options.kernel_size())[i] - 1);
       before = total / 2;
       behind = total - before;

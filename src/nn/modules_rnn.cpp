@@ -137,8 +137,8 @@ void GRUImpl::reset_parameters() { draw(weights_, options.hidden_size()); }
 
 std::tuple<Tensor, Tensor> RNNImpl::forward(const Tensor& input, Tensor hx) {
   return run_with_one_state(*this, input, hx, [&](const auto&... args) {
-    return std::holds_alternative<enumtype::kTanh>(options.nonlinearity()) ? facula::rnn_tanh(args...)
-                                                                           : facula::rnn_relu(args...);
+    return holds_alternative<enumtype::kTanh>(options.nonlinearity()) ? facula::rnn_tanh(args...)
+                                                                      : facula::rnn_relu(args...);
   });
 }
 
@@ -163,7 +163,7 @@ std::tuple<Tensor, std::tuple<Tensor, Tensor>> LSTMImpl::forward(const Tensor& i
 Tensor RNNCellImpl::forward(const Tensor& input, const Tensor& hx) {
   return in_module(*this, input, [&] {
     const auto [x, state] = cell_arguments("RNNCell", input, hx, options);
-    const bool tanh = std::holds_alternative<enumtype::kTanh>(options.nonlinearity());
+    const bool tanh = holds_alternative<enumtype::kTanh>(options.nonlinearity());
     const auto step = [&](auto cell) { return cell(x, state, weight_ih, weight_hh, given(bias_ih), given(bias_hh)); };
     const auto tanh_cell = [](const auto&... args) { return facula::rnn_tanh_cell(args...); };
     const auto relu_cell = [](const auto&... args) { return facula::rnn_relu_cell(args...); };

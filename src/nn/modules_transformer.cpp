@@ -220,18 +220,19 @@ void TransformerEncoderLayerImpl::reset_parameters() {
   norm2->reset_parameters();
 }
 
+transformer_activation_t::transformer_activation_t(Function function) : function_(std::move(function)) {}
+Tensor transformer_activation_t::operator()(const Tensor& x) const {
+  if (function_) return function_(x);
+  return name_ == enumtype::Id::GELU ? facula::gelu(x) : facula::relu(x);
+}
+
 Tensor TransformerEncoderLayerImpl::forward(const Tensor& src, const Tensor& src_mask,
                                             const Tensor& src_key_padding_mask, bool is_causal) {
   const auto attend = [&](const Tensor& x) {
     return dropout1(std::get<0>(self_attn->forward(x, x, x, src_key_padding_mask, /*need_weights=*/false, src_mask,
                                                    /*average_attn_weights=*/true, is_causal)));
   };
-  const auto activate = [&](const Tensor& x) -> Tensor {
-    if (std::holds_alternative<enumtype::kReLU>(options.activation())) return facula::relu(x);
-    if (std::holds_alternative<enumtype::kGELU>(options.activation())) return facula::gelu(x);
-    return std::get<std::function<Tensor(const Tensor&)>>(options.activation())(x);
-  };
-  const auto feed = [&](const Tensor& x) { return dropout2(linear2(dropout(activate(linear1(x))))); };
+  const auto feed = [&](const Tensor& x) { return dropout2(linear2(dropout(options.activation()(linear1(x))))); };
   if (options.norm_first()) {
     const Tensor x = src + attend(norm1(src));
     return x + feed(norm2(x));
@@ -239,6 +240,12 @@ Tensor TransformerEncoderLayerImpl::forward(const Tensor& src, const Tensor& src
   const Tensor x = norm1(src + attend(src));
   return norm2(x + feed(x));
 }
+
+TransformerEncoderOptions::TransformerEncoderOptions(TransformerEncoderLayer encoder_layer, int64_t num_layers)
+    : encoder_layer_(std::move(encoder_layer)), num_layers_(num_layers) {}
+TransformerEncoderOptions::TransformerEncoderOptions(const TransformerEncoderLayerOptions& encoder_layer_options,
+                                                     int64_t num_layers)
+    : TransformerEncoderOptions(TransformerEncoderLayer(encoder_layer_options), num_layers) {}
 
 TransformerEncoderImpl::TransformerEncoderImpl(const TransformerEncoderLayer& layer, int64_t count)
     : TransformerEncoderImpl(TransformerEncoderOptions(layer, count)) {}

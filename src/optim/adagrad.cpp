@@ -7,6 +7,7 @@
 
 namespace facula::optim {
 
+AdagradOptions::AdagradOptions(double lr) : lr_(lr) {}
 void AdagradOptions::visit_fields(FieldVisitor& visitor) {
   visitor.field("lr", lr_);
   visitor.field("lr_decay", lr_decay_);

@@ -70,6 +70,11 @@ void step_group(OptimizerParamGroup& group, Optimizer::States& states, bool deco
 
 }  // namespace
 
+template <class Self>
+detail::AdamOptionsOf<Self>::AdamOptionsOf(double lr, double weight_decay) : lr_(lr), weight_decay_(weight_decay) {}
+AdamOptions::AdamOptions(double lr) : AdamOptionsOf(lr, 0) {}
+AdamWOptions::AdamWOptions(double lr) : AdamOptionsOf(lr, 1e-2) {}
+
 Adam::Adam(const std::vector<OptimizerParamGroup>& param_groups, AdamOptions defaults)
     : Optimizer(param_groups, checked(std::move(defaults), "Adam")) {}
 Adam::Adam(std::vector<Tensor> params, AdamOptions defaults)

@@ -11,6 +11,7 @@
 
 namespace facula::optim {
 
+LBFGSOptions::LBFGSOptions(double lr) : lr_(lr) {}
 void LBFGSOptions::visit_fields(FieldVisitor& visitor) {
   visitor.field("lr", lr_);
   visitor.field("max_iter", max_iter_);

@@ -25,6 +25,19 @@ void OptimizerOptions::set_momentum(double) {
   throw NotSupportedError("OptimizerOptions::set_momentum: these options have no momentum");
 }
 
+OptimizerParamGroup::OptimizerParamGroup(std::vector<Tensor> params) : params_(std::move(params)) {}
+OptimizerParamGroup::OptimizerParamGroup(std::vector<Tensor> params, std::unique_ptr<OptimizerOptions> options)
+    : params_(std::move(params)), options_(std::move(options)) {}
+OptimizerParamGroup::OptimizerParamGroup(const OptimizerParamGroup& other)
+    : params_(other.params_), options_(other.has_options() ? other.options_->clone() : nullptr) {}
+OptimizerParamGroup::OptimizerParamGroup(OptimizerParamGroup&&) noexcept = default;
+OptimizerParamGroup& OptimizerParamGroup::operator=(const OptimizerParamGroup& other) {
+  return *this = OptimizerParamGroup(other);
+}
+OptimizerParamGroup& OptimizerParamGroup::operator=(OptimizerParamGroup&&) noexcept = default;
+OptimizerParamGroup::~OptimizerParamGroup() = default;
+bool OptimizerParamGroup::has_options() const { return options_ != nullptr; }
+void OptimizerParamGroup::set_options(std::unique_ptr<OptimizerOptions> options) { options_ = std::move(options); }
 OptimizerOptions& OptimizerParamGroup::options() {
   FACULA_CHECK(options_ != nullptr, ValueError,
                "OptimizerParamGroup: this group has no options yet; it gets the defaults when an optimizer takes it");
@@ -41,6 +54,9 @@ Optimizer::Optimizer(const std::vector<OptimizerParamGroup>& param_groups, std::
 }
 Optimizer::Optimizer(std::vector<Tensor> parameters, std::unique_ptr<OptimizerOptions> defaults)
     : Optimizer(std::vector<OptimizerParamGroup>{OptimizerParamGroup(std::move(parameters))}, std::move(defaults)) {}
+Optimizer::Optimizer(Optimizer&&) noexcept = default;
+OptimizerOptions& Optimizer::defaults() noexcept { return *defaults_; }
+const OptimizerOptions& Optimizer::defaults() const noexcept { return *defaults_; }
 Optimizer::~Optimizer() = default;
 
 namespace {

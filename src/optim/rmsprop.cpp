@@ -7,6 +7,7 @@
 
 namespace facula::optim {
 
+RMSpropOptions::RMSpropOptions(double lr) : lr_(lr) {}
 void RMSpropOptions::visit_fields(FieldVisitor& visitor) {
   visitor.field("lr", lr_);
   visitor.field("alpha", alpha_);

@@ -7,6 +7,7 @@
 
 namespace facula::optim {
 
+SGDOptions::SGDOptions(double lr) : lr_(lr) {}
 void SGDOptions::visit_fields(FieldVisitor& visitor) {
   visitor.field("lr", lr_);
   visitor.field("momentum", momentum_);

@@ -300,6 +300,11 @@ TEST(NnModule, HoldersShareAndMayBeEmpty) {
   nn::Module m;
   none = m.register_module("mlp", Mlp(1, 1));
   EXPECT_EQ(none.ptr(), m.children()[0]);
+  const Mlp taken = std::move(same);
+  EXPECT_EQ(taken.ptr(), mlp.ptr());
+  EXPECT_TRUE(same.is_empty());  // NOLINT(bugprone-use-after-move): that it is empty is the point
+  expect_error<ValueError>([&] { same->train(); }, "Accessing empty ModuleHolder");
+  EXPECT_EQ(mlp.ptr().use_count(), 3);  // both holders, and the pointer itself
 }
 
 // ---- Modes, conversions, gradients

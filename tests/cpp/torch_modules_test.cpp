@@ -137,7 +137,15 @@ TEST(TorchModules, OptionsAndFunctionalForms) {
   EXPECT_EQ(options.in_channels(), 3);
   EXPECT_EQ(*options.kernel_size(), (std::array<int64_t, 2>{5, 5}));
   EXPECT_TRUE(std::holds_alternative<torch::enumtype::kReflect>(options.padding_mode()));
+  EXPECT_EQ(std::get_if<torch::enumtype::kCircular>(&options.padding_mode()), nullptr);
+  EXPECT_NE(torch::get_if<torch::enumtype::kReflect>(&options.padding_mode()), nullptr);
+  EXPECT_EQ(options.padding_mode().index(), 1u);
   EXPECT_EQ(torch::enumtype::get_enum_name(options.padding_mode()), "kReflect");
+  EXPECT_TRUE(std::holds_alternative<torch::enumtype::kSame>(options.padding()));
+  EXPECT_FALSE(std::holds_alternative<torch::enumtype::kValid>(options.padding()));
+  options.padding({1, 2});
+  EXPECT_EQ(**std::get_if<torch::ExpandingArray<2>>(&options.padding()), (std::array<int64_t, 2>{1, 2}));
+  EXPECT_TRUE(options.padding() == torch::nn::Conv2dOptions(1, 1, 1).padding({1, 2}).padding());
   auto x = torch::randn({2, 3, 6, 6});
   EXPECT_EQ(F::max_pool2d(x, F::MaxPool2dFuncOptions(3).stride(2)).sizes(), (std::vector<int64_t>{2, 3, 2, 2}));
   EXPECT_EQ(F::avg_pool2d(x, torch::nn::AvgPool2dOptions({3, 2})).sizes(), (std::vector<int64_t>{2, 3, 2, 3}));

@@ -11,7 +11,6 @@
 #include <facula/nn/options.h>
 #include <facula/optim/optimizer.h>
 
-#include <map>
 #include <optional>
 #include <unordered_map>
 #include <vector>

@@ -8,62 +8,65 @@
 #include <any>
 #include <concepts>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
-#include <variant>
 #include <vector>
 
 namespace facula::autograd {
 
 class FACULA_API SavedValue {
  public:
-  SavedValue() = default;
-  SavedValue(std::nullopt_t) {}
+  SavedValue();
+  SavedValue(const SavedValue&);
+  SavedValue(SavedValue&&) noexcept;
+  SavedValue& operator=(const SavedValue&);
+  SavedValue& operator=(SavedValue&&) noexcept;
+  ~SavedValue();
+  SavedValue(std::nullopt_t) : SavedValue() {}
   template <std::same_as<bool> T>
-  SavedValue(T v) : value_(v) {}
+  SavedValue(T v) : SavedValue(Plain<bool>{v}) {}
   template <class T>
     requires((std::is_integral_v<T> && !std::is_same_v<T, bool>) ||
              (std::is_enum_v<T> && std::is_convertible_v<T, int>))
-  SavedValue(T v) : value_(static_cast<int64_t>(v)) {}
+  SavedValue(T v) : SavedValue(Plain<int64_t>{static_cast<int64_t>(v)}) {}
   template <std::floating_point T>
-  SavedValue(T v) : value_(static_cast<double>(v)) {}
-  SavedValue(ScalarType v) : value_(static_cast<int64_t>(v)) {}
-  SavedValue(const Scalar& v) : value_(v) {}
-  SavedValue(const char* v) : value_(std::string(v)) {}
-  SavedValue(std::string_view v) : value_(std::string(v)) {}
-  SavedValue(std::string v) : value_(std::move(v)) {}
-  SavedValue(Tensor v) : value_(std::move(v)) {}
-  SavedValue(IntArrayRef v) : value_(v.vec()) {}
-  SavedValue(std::vector<int64_t> v) : value_(std::move(v)) {}
-  SavedValue(std::vector<double> v) : value_(std::move(v)) {}
-  SavedValue(std::vector<bool> v) : value_(std::move(v)) {}
-  SavedValue(std::vector<Tensor> v) : value_(std::move(v)) {}
+  SavedValue(T v) : SavedValue(Plain<double>{static_cast<double>(v)}) {}
+  SavedValue(ScalarType v) : SavedValue(Plain<int64_t>{static_cast<int64_t>(v)}) {}
+  SavedValue(const Scalar& v);
+  SavedValue(const char* v) : SavedValue(std::string(v)) {}
+  SavedValue(std::string_view v) : SavedValue(std::string(v)) {}
+  SavedValue(std::string v);
+  SavedValue(Tensor v);
+  SavedValue(IntArrayRef v);
+  SavedValue(std::vector<int64_t> v);
+  SavedValue(std::vector<double> v);
+  SavedValue(std::vector<bool> v);
+  SavedValue(std::vector<Tensor> v);
   template <class T>
-  SavedValue(const std::optional<T>& v) {
+  SavedValue(const std::optional<T>& v) : SavedValue() {
     if (v) *this = SavedValue(*v);
   }
   // Any other type; `get` gives it back.
   template <class T>
   static SavedValue of(T v) {
-    SavedValue made;
-    made.value_ = std::any(std::move(v));
-    return made;
+    return SavedValue(Plain<std::any>{std::any(std::move(v))});
   }
 
-  bool isNone() const { return value_.index() == 0; }
-  bool isBool() const { return std::holds_alternative<bool>(value_); }
-  bool isInt() const { return std::holds_alternative<int64_t>(value_); }
-  bool isDouble() const { return std::holds_alternative<double>(value_); }
-  bool isScalar() const { return isBool() || isInt() || isDouble() || std::holds_alternative<Scalar>(value_); }
-  bool isString() const { return std::holds_alternative<std::string>(value_); }
-  bool isTensor() const { return std::holds_alternative<Tensor>(value_); }
-  bool isIntList() const { return std::holds_alternative<std::vector<int64_t>>(value_); }
-  bool isDoubleList() const { return std::holds_alternative<std::vector<double>>(value_); }
-  bool isBoolList() const { return std::holds_alternative<std::vector<bool>>(value_); }
-  bool isTensorList() const { return std::holds_alternative<std::vector<Tensor>>(value_); }
+  bool isNone() const;
+  bool isBool() const;
+  bool isInt() const;
+  bool isDouble() const;
+  bool isScalar() const;
+  bool isString() const;
+  bool isTensor() const;
+  bool isIntList() const;
+  bool isDoubleList() const;
+  bool isBoolList() const;
+  bool isTensorList() const;
 
   // DTypeError, naming both types, where the value is of another one.
   bool toBool() const;
@@ -109,8 +112,7 @@ class FACULA_API SavedValue {
   // What `of` was given.
   template <class T>
   const T& get() const {
-    const std::any* held = std::get_if<std::any>(&value_);
-    const T* found = held ? std::any_cast<T>(held) : nullptr;
+    const T* found = std::any_cast<T>(other());
     if (!found) refuse("the type that get() names");
     return *found;
   }
@@ -118,13 +120,24 @@ class FACULA_API SavedValue {
   std::string tagKind() const;
 
  private:
+  // Says which of the constructors is meant.
+  template <class T>
+  struct Plain {
+    T value;
+  };
+  explicit SavedValue(Plain<bool> v);
+  explicit SavedValue(Plain<int64_t> v);
+  explicit SavedValue(Plain<double> v);
+  explicit SavedValue(Plain<std::any> v);
+
+  // What `of` was given, null when it is one of the types above.
+  const std::any* other() const;
   template <class T>
   const T& held_as(const char* kind) const;
   [[noreturn]] void refuse(const char* asked) const;
 
-  std::variant<std::monostate, bool, int64_t, double, Scalar, std::string, Tensor, std::vector<int64_t>,
-               std::vector<double>, std::vector<bool>, std::vector<Tensor>, std::any>
-      value_;
+  struct Held;
+  std::unique_ptr<Held> held_;  // none: None
 };
 
 }  // namespace facula::autograd

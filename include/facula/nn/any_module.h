@@ -184,11 +184,11 @@ class FACULA_API AnyModule {
 };
 
 // A module with the name that it gets in a container.
-class NamedAnyModule {
+class FACULA_API NamedAnyModule {
  public:
   template <class M>
   NamedAnyModule(std::string name, M&& module) : name_(std::move(name)), module_(std::forward<M>(module)) {}
-  NamedAnyModule(std::string name, AnyModule module) : name_(std::move(name)), module_(std::move(module)) {}
+  NamedAnyModule(std::string name, AnyModule module);
   const std::string& name() const noexcept { return name_; }
   AnyModule& module() noexcept { return module_; }
   const AnyModule& module() const noexcept { return module_; }
@@ -202,12 +202,15 @@ class NamedAnyModule {
 
 // In a module whose `forward` has default arguments: lets containers call it with fewer. `{1, AnyValue(Tensor())}` is the
 // default of argument 1; all that have defaults are given, in order.
+// Templates, so that headers pay for them only where they are called.
 #define FACULA_FORWARD_HAS_DEFAULT_ARGS(...)                                         \
  public:                                                                             \
+  template <class = void>                                                            \
   static size_t forward_required_arguments() {                                       \
     const std::pair<size_t, ::facula::nn::AnyValue> defaults[] = {__VA_ARGS__};      \
     return defaults[0].first;                                                        \
   }                                                                                  \
+  template <class = void>                                                            \
   static void forward_add_defaults(std::vector<::facula::nn::AnyValue>& arguments) { \
     const std::pair<size_t, ::facula::nn::AnyValue> defaults[] = {__VA_ARGS__};      \
     for (const auto& [place, value] : defaults)                                      \

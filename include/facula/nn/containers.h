@@ -52,7 +52,7 @@ class FACULA_API SequentialImpl : public Cloneable<SequentialImpl> {
   void push_back(M&& module) {
     push_back(AnyModule(std::forward<M>(module)));
   }
-  void push_back(const NamedAnyModule& named) { push_back(named.name(), named.module()); }
+  void push_back(const NamedAnyModule& named);
   template <class M>
     requires(!std::is_same_v<std::decay_t<M>, AnyModule>)
   void push_back(std::string name, M&& module) {
@@ -75,7 +75,7 @@ class FACULA_API SequentialImpl : public Cloneable<SequentialImpl> {
   const M& at(size_t index) const {
     return modules_[checked(index)].template get<M>();
   }
-  std::shared_ptr<Module> ptr(size_t index) const { return modules_[checked(index)].ptr(); }
+  std::shared_ptr<Module> ptr(size_t index) const;
   template <class M>
   std::shared_ptr<M> ptr(size_t index) const {
     return modules_[checked(index)].template ptr<M>();
@@ -94,7 +94,7 @@ class FACULA_API Sequential : public ModuleHolder<SequentialImpl> {
   using ModuleHolder<SequentialImpl>::ModuleHolder;
   using Impl = SequentialImpl;
   Sequential() = default;
-  Sequential(std::initializer_list<NamedAnyModule> named) : ModuleHolder(std::make_shared<SequentialImpl>(named)) {}
+  Sequential(std::initializer_list<NamedAnyModule> named);
 };
 
 // Modules in order, which others call.
@@ -158,7 +158,7 @@ class FACULA_API ModuleListImpl : public Cloneable<ModuleListImpl> {
   M& at(size_t index) const {
     return *ptr<M>(index);
   }
-  std::shared_ptr<Module> ptr(size_t index) const { return modules_[checked(index)]; }
+  std::shared_ptr<Module> ptr(size_t index) const;
   template <class M>
   std::shared_ptr<M> ptr(size_t index) const {
     auto found = std::dynamic_pointer_cast<M>(ptr(index));
@@ -190,35 +190,35 @@ class FACULA_API ModuleDictImpl : public Cloneable<ModuleDictImpl> {
   void reset() override {}
   void pretty_print(std::ostream& stream) const override;
 
-  std::vector<std::pair<std::string, std::shared_ptr<Module>>> items() const { return modules_.pairs(); }
-  std::vector<std::string> keys() const { return modules_.keys(); }
-  std::vector<std::shared_ptr<Module>> values() const { return modules_.values(); }
+  std::vector<std::pair<std::string, std::shared_ptr<Module>>> items() const;
+  std::vector<std::string> keys() const;
+  std::vector<std::shared_ptr<Module>> values() const;
   Iterator begin() { return modules_.begin(); }
   ConstIterator begin() const { return modules_.begin(); }
   Iterator end() { return modules_.end(); }
   ConstIterator end() const { return modules_.end(); }
   size_t size() const noexcept { return modules_.size(); }
   bool empty() const noexcept { return modules_.is_empty(); }
-  bool contains(const std::string& key) const noexcept { return modules_.contains(key); }
+  bool contains(const std::string& key) const noexcept;
   void clear();
   std::shared_ptr<Module> pop(const std::string& key);
   // Replaces modules of the same names and adds the others.
   void update(const std::vector<std::pair<std::string, std::shared_ptr<Module>>>& modules);
-  void update(const Modules& modules) { update(modules.pairs()); }
+  void update(const Modules& modules);
   template <class Container>
   void update(const Container& container) {
     for (const auto& item : container) put(item.key(), item.value());
   }
-  std::shared_ptr<Module> operator[](const std::string& key) const { return modules_[key]; }
+  std::shared_ptr<Module> operator[](const std::string& key) const { return ptr(key); }
   template <class M>
   M& at(const std::string& key) const {
     return *ptr<M>(key);
   }
-  std::shared_ptr<Module> ptr(const std::string& key) const { return modules_[key]; }
+  std::shared_ptr<Module> ptr(const std::string& key) const;
   template <class M>
   std::shared_ptr<M> ptr(const std::string& key) const {
-    auto found = std::dynamic_pointer_cast<M>(modules_[key]);
-    if (!found) detail::refuse_cast("module", typeid(*modules_[key]), typeid(M));
+    auto found = std::dynamic_pointer_cast<M>(ptr(key));
+    if (!found) detail::refuse_cast("module", typeid(*ptr(key)), typeid(M));
     return found;
   }
 
@@ -247,7 +247,7 @@ class FACULA_API ParameterListImpl : public Cloneable<ParameterListImpl> {
   void pretty_print(std::ostream& stream) const override;
 
   void append(Tensor parameter);
-  void append(const OrderedDict<std::string, Tensor>::Item& pair) { append(pair.value()); }
+  void append(const OrderedDict<std::string, Tensor>::Item& pair);
   template <class Container>
   void extend(const Container& container) {
     for (const auto& parameter : container) append(parameter);
@@ -280,20 +280,20 @@ class FACULA_API ParameterDictImpl : public Cloneable<ParameterDictImpl> {
 
   Tensor& insert(std::string key, Tensor parameter);
   Tensor pop(const std::string& key);
-  std::vector<std::string> keys() const { return parameters_.keys(); }
-  std::vector<Tensor> values() const { return parameters_.values(); }
+  std::vector<std::string> keys() const;
+  std::vector<Tensor> values() const;
   Iterator begin() { return parameters_.begin(); }
   ConstIterator begin() const { return parameters_.begin(); }
   Iterator end() { return parameters_.end(); }
   ConstIterator end() const { return parameters_.end(); }
   size_t size() const noexcept { return parameters_.size(); }
   bool empty() const noexcept { return parameters_.is_empty(); }
-  void clear() { parameters_.clear(); }
-  bool contains(const std::string& key) const noexcept { return parameters_.contains(key); }
-  Tensor& get(const std::string& key) { return parameters_[key]; }
-  const Tensor& get(const std::string& key) const { return parameters_[key]; }
-  Tensor& operator[](const std::string& key) { return parameters_[key]; }
-  const Tensor& operator[](const std::string& key) const { return parameters_[key]; }
+  void clear();
+  bool contains(const std::string& key) const noexcept;
+  Tensor& get(const std::string& key);
+  const Tensor& get(const std::string& key) const;
+  Tensor& operator[](const std::string& key) { return get(key); }
+  const Tensor& operator[](const std::string& key) const { return get(key); }
   // Replaces parameters of the same names and adds the others.
   template <class Container>
   void update(const Container& container) {
@@ -310,13 +310,12 @@ class FACULA_API FunctionalImpl : public Cloneable<FunctionalImpl> {
  public:
   using Function = std::function<Tensor(Tensor)>;
 
-  explicit FunctionalImpl(Function function) : function_(std::move(function)) {}
+  explicit FunctionalImpl(Function function);
   template <class F, class... Args>
     requires(sizeof...(Args) > 0)
   explicit FunctionalImpl(F function, Args&&... args)
-      : function_([function, ... held = std::decay_t<Args>(std::forward<Args>(args))](const Tensor& input) {
-          return function(input, held...);
-        }) {}
+      : FunctionalImpl(Function([function, ... held = std::decay_t<Args>(std::forward<Args>(args))](
+                                    const Tensor& input) { return function(input, held...); })) {}
 
   void reset() override {}
   void pretty_print(std::ostream& stream) const override;

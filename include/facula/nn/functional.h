@@ -8,7 +8,7 @@
 
 namespace facula::nn::functional {
 
-using PadMode = std::variant<enumtype::kConstant, enumtype::kReflect, enumtype::kReplicate, enumtype::kCircular>;
+using PadMode = Choice<enumtype::kConstant, enumtype::kReflect, enumtype::kReplicate, enumtype::kCircular>;
 
 class FACULA_API PadFuncOptions {
  public:

@@ -12,9 +12,9 @@
 
 #include <concepts>
 #include <initializer_list>
+#include <iterator>
 #include <memory>
 #include <optional>
-#include <ranges>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -33,11 +33,11 @@ struct FunctionalCallOptions {
 };
 
 // Tensors by name: a state dict, any map from strings to tensors, or a list in braces.
-class Replacements {
+class FACULA_API Replacements {
  public:
   using Pair = std::pair<std::string, Tensor>;
-  Replacements(std::initializer_list<Pair> pairs) : all_(pairs) {}
-  Replacements(const nn::NamedTensors& named) : all_(named.pairs()) {}
+  Replacements(std::initializer_list<Pair> pairs);
+  Replacements(const nn::NamedTensors& named);
   template <class Map>
     requires(std::is_convertible_v<typename Map::key_type, std::string> &&
              std::is_same_v<typename Map::mapped_type, Tensor>)
@@ -75,8 +75,8 @@ class FACULA_API ReplacedTensors {
       if (result.has_value()) visit(*result);
     } else if constexpr (requires { result.valueless_by_exception(), std::variant_size<T>::value; }) {
       if (!result.valueless_by_exception()) std::visit(visit, result);
-    } else if constexpr (std::ranges::input_range<T&>) {
-      using Each = std::ranges::range_reference_t<T&>;
+    } else if constexpr (requires { std::begin(result) != std::end(result); }) {
+      using Each = decltype(*std::begin(result));
       // A range of itself, as a path is, holds no tensors.
       if constexpr (std::is_lvalue_reference_v<Each> && !std::is_same_v<std::remove_cvref_t<Each>, T> &&
                     !std::is_scalar_v<std::remove_cvref_t<Each>>)
@@ -122,6 +122,8 @@ FACULA_API std::pair<Tensor, nn::NamedTensors> value_and_grad_dict(
 FACULA_API std::pair<nn::NamedTensors, nn::NamedTensors> stack_module_state(const std::vector<const nn::Module*>& all);
 // The first of `values` under `names`.
 FACULA_API nn::NamedTensors named(const std::vector<std::string>& names, const variable_list& values);
+// The first dim is for each of so many named tensors.
+FACULA_API VmapOptions with_dims_of_names(VmapOptions options, size_t count);
 // A result as a list, and the names of its tensors if it has names.
 inline variable_list as_list_with_names(const nn::NamedTensors& result, std::vector<std::string>& names) {
   names = result.keys();
@@ -170,12 +172,7 @@ auto vmap_dict(F f, Options options) {
     const std::vector<std::string> names = named.keys();
     variable_list all = named.values();
     (all.push_back(args), ...);
-    VmapOptions for_list = options;
-    if (InDims& dims = for_list.in_dims; !dims.empty()) {
-      const std::optional<int64_t> of_named = dims.front();
-      dims.erase(dims.begin());
-      dims.insert(dims.begin(), names.size(), of_named);
-    }
+    const VmapOptions for_list = detail::with_dims_of_names(options, names.size());
     std::vector<std::string> result_names;
     const Fn over_list = [&](const variable_list& list) -> variable_list {
       const auto call = [&]<size_t... I>(std::index_sequence<I...>) {

@@ -19,12 +19,6 @@ struct ModuleHolderIndicator {};
 template <class T>
 using is_module_holder = std::is_base_of<ModuleHolderIndicator, std::decay_t<T>>;
 
-template <class T, class Contained>
-constexpr bool is_holder_of() {
-  if constexpr (is_module_holder<T>::value) return std::is_same_v<typename std::decay_t<T>::ContainedType, Contained>;
-  else return false;
-}
-
 // The module type that a type names: what a holder holds, else the type itself.
 template <class T>
 struct ModuleNamed {
@@ -47,38 +41,39 @@ template <class M, class... Args>
 auto call_with_hooks(M& module, Args&&... args);  // in module.h
 }
 
+// Holds no std::shared_ptr of the type that it contains: making one for each of the modules in the headers is what costs every
+// program that includes them most of the time to compile.
 template <class Contained>
 class ModuleHolder : facula::detail::ModuleHolderIndicator {
  public:
   using ContainedType = Contained;
 
-  ModuleHolder() : impl_(made()) {
+  ModuleHolder() {
     static_assert(std::is_default_constructible_v<Contained>,
                   "This module has no default constructor. Begin empty, `Linear linear = nullptr;` instead of "
                   "`Linear linear;`, and assign later.");
+    if constexpr (std::is_default_constructible_v<Contained>) hold(std::make_shared<Contained>());
   }
   ModuleHolder(std::nullptr_t) {}
-  ModuleHolder(std::shared_ptr<Contained> module) : impl_(std::move(module)) {}
+  ModuleHolder(std::shared_ptr<Contained> module) { hold(std::move(module)); }
   // Makes the module from the arguments.
   template <class Head, class... Tail>
-    requires(!(sizeof...(Tail) == 0 && facula::detail::is_holder_of<Head, Contained>()))
-  explicit ModuleHolder(Head&& head, Tail&&... tail)
-      : impl_(new Contained(std::forward<Head>(head), std::forward<Tail>(tail)...)) {}
+    requires(sizeof...(Tail) > 0 || !std::is_base_of_v<ModuleHolder, std::remove_cvref_t<Head>>)
+  explicit ModuleHolder(Head&& head, Tail&&... tail) {
+    hold(std::shared_ptr<Contained>(new Contained(std::forward<Head>(head), std::forward<Tail>(tail)...)));
+  }
 
-  bool is_empty() const noexcept { return impl_ == nullptr; }
+  bool is_empty() const noexcept { return owner_ == nullptr; }
   explicit operator bool() const noexcept { return !is_empty(); }
 
   // All but `is_empty` want a module.
-  Contained* get() { return ptr().get(); }
-  const Contained* get() const { return ptr().get(); }
+  Contained* get() { return checked(); }
+  const Contained* get() const { return checked(); }
   Contained* operator->() { return get(); }
   const Contained* operator->() const { return get(); }
   Contained& operator*() { return *get(); }
   const Contained& operator*() const { return *get(); }
-  const std::shared_ptr<Contained>& ptr() const {
-    if (!impl_) facula::detail::refuse_empty_holder();
-    return impl_;
-  }
+  std::shared_ptr<Contained> ptr() const { return {owner_, checked()}; }
 
   // For modules that have a `forward`; runs the module's hooks.
   template <class... Args, class M = Contained>
@@ -93,14 +88,18 @@ class ModuleHolder : facula::detail::ModuleHolderIndicator {
     return (*get())[std::forward<Arg>(arg)];
   }
 
- protected:
-  std::shared_ptr<Contained> impl_;
-
  private:
-  static std::shared_ptr<Contained> made() {
-    if constexpr (std::is_default_constructible_v<Contained>) return std::make_shared<Contained>();
-    else return nullptr;
+  void hold(std::shared_ptr<Contained> module) {
+    module_ = module.get();
+    owner_ = std::move(module);
   }
+  Contained* checked() const {
+    if (!owner_) facula::detail::refuse_empty_holder();
+    return module_;
+  }
+
+  std::shared_ptr<void> owner_;
+  Contained* module_ = nullptr;  // means something while there is an owner
 };
 
 template <class Contained>

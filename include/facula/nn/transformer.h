@@ -13,10 +13,8 @@ namespace facula::nn {
 // Options of TransformerEncoder: a layer, of which each layer is a copy, and what comes behind the last.
 class FACULA_API TransformerEncoderOptions {
  public:
-  TransformerEncoderOptions(TransformerEncoderLayer encoder_layer, int64_t num_layers)
-      : encoder_layer_(std::move(encoder_layer)), num_layers_(num_layers) {}
-  TransformerEncoderOptions(const TransformerEncoderLayerOptions& encoder_layer_options, int64_t num_layers)
-      : TransformerEncoderOptions(TransformerEncoderLayer(encoder_layer_options), num_layers) {}
+  TransformerEncoderOptions(TransformerEncoderLayer encoder_layer, int64_t num_layers);
+  TransformerEncoderOptions(const TransformerEncoderLayerOptions& encoder_layer_options, int64_t num_layers);
   FACULA_ARG(TransformerEncoderLayer, encoder_layer){nullptr};
   FACULA_ARG(int64_t, num_layers);
   FACULA_ARG(AnyModule, norm);

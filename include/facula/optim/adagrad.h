@@ -6,7 +6,7 @@
 namespace facula::optim {
 
 struct FACULA_API AdagradOptions : public OptimizerCloneableOptions<AdagradOptions> {
-  AdagradOptions(double lr = 1e-2) : lr_(lr) {}
+  AdagradOptions(double lr = 1e-2);
   FACULA_ARG(double, lr);
   FACULA_ARG(double, lr_decay) = 0;
   FACULA_ARG(double, weight_decay) = 0;

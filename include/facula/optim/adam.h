@@ -23,7 +23,7 @@ namespace detail {
 // The options of both, which differ in their defaults.
 template <class Self>
 struct AdamOptionsOf : public OptimizerCloneableOptions<Self> {
-  AdamOptionsOf(double lr, double weight_decay) : lr_(lr), weight_decay_(weight_decay) {}
+  AdamOptionsOf(double lr, double weight_decay);
   using Betas = std::tuple<double, double>;
 #define FACULA_ADAM_OPTION(T, name)                  \
  public:                                             \
@@ -64,11 +64,11 @@ struct AdamOptionsOf : public OptimizerCloneableOptions<Self> {
 
 }  // namespace detail
 
-struct AdamOptions : public detail::AdamOptionsOf<AdamOptions> {
-  AdamOptions(double lr = 1e-3) : AdamOptionsOf(lr, 0) {}
+struct FACULA_API AdamOptions : public detail::AdamOptionsOf<AdamOptions> {
+  AdamOptions(double lr = 1e-3);
 };
-struct AdamWOptions : public detail::AdamOptionsOf<AdamWOptions> {
-  AdamWOptions(double lr = 1e-3) : AdamOptionsOf(lr, 1e-2) {}
+struct FACULA_API AdamWOptions : public detail::AdamOptionsOf<AdamWOptions> {
+  AdamWOptions(double lr = 1e-3);
 };
 
 class FACULA_API Adam : public Optimizer {

@@ -6,7 +6,7 @@
 namespace facula::optim {
 
 struct FACULA_API LBFGSOptions : public OptimizerCloneableOptions<LBFGSOptions> {
-  LBFGSOptions(double lr = 1) : lr_(lr) {}
+  LBFGSOptions(double lr = 1);
   FACULA_ARG(double, lr);
   FACULA_ARG(int64_t, max_iter) = 20;
   // Calls of the closure; max_iter * 5 / 4 when not given.
@@ -32,7 +32,6 @@ struct FACULA_API LBFGSParamState : public OptimizerCloneableParamState<LBFGSPar
   FACULA_ARG(std::vector<Tensor>, old_dirs);
   FACULA_ARG(std::vector<Tensor>, old_stps);
   FACULA_ARG(std::vector<Tensor>, ro);
-  FACULA_ARG(std::optional<std::vector<Tensor>>, al) = std::nullopt;  // scratch of a step
 
  public:
   void visit_fields(FieldVisitor& visitor) override;

@@ -98,19 +98,18 @@ class OptimizerCloneableOptions : public OptimizerOptions {
 // Parameters that share their options. Without options they take the optimizer's.
 class FACULA_API OptimizerParamGroup {
  public:
-  OptimizerParamGroup(std::vector<Tensor> params) : params_(std::move(params)) {}
-  OptimizerParamGroup(std::vector<Tensor> params, std::unique_ptr<OptimizerOptions> options)
-      : params_(std::move(params)), options_(std::move(options)) {}
-  OptimizerParamGroup(const OptimizerParamGroup& other)
-      : params_(other.params_), options_(other.has_options() ? other.options_->clone() : nullptr) {}
-  OptimizerParamGroup(OptimizerParamGroup&&) noexcept = default;
-  OptimizerParamGroup& operator=(const OptimizerParamGroup& other) { return *this = OptimizerParamGroup(other); }
-  OptimizerParamGroup& operator=(OptimizerParamGroup&&) noexcept = default;
+  OptimizerParamGroup(std::vector<Tensor> params);
+  OptimizerParamGroup(std::vector<Tensor> params, std::unique_ptr<OptimizerOptions> options);
+  OptimizerParamGroup(const OptimizerParamGroup& other);
+  OptimizerParamGroup(OptimizerParamGroup&&) noexcept;
+  OptimizerParamGroup& operator=(const OptimizerParamGroup& other);
+  OptimizerParamGroup& operator=(OptimizerParamGroup&&) noexcept;
+  ~OptimizerParamGroup();
 
-  bool has_options() const { return options_ != nullptr; }
+  bool has_options() const;
   OptimizerOptions& options();
   const OptimizerOptions& options() const;
-  void set_options(std::unique_ptr<OptimizerOptions> options) { options_ = std::move(options); }
+  void set_options(std::unique_ptr<OptimizerOptions> options);
   std::vector<Tensor>& params() { return params_; }
   const std::vector<Tensor>& params() const { return params_; }
 
@@ -126,7 +125,7 @@ class FACULA_API Optimizer {
   Optimizer(const std::vector<OptimizerParamGroup>& param_groups, std::unique_ptr<OptimizerOptions> defaults);
   Optimizer(std::vector<Tensor> parameters, std::unique_ptr<OptimizerOptions> defaults);
   Optimizer(const Optimizer&) = delete;
-  Optimizer(Optimizer&&) = default;
+  Optimizer(Optimizer&&) noexcept;
   virtual ~Optimizer();
 
   // Adds a group; a parameter may be in one group only, and must be a leaf.
@@ -146,8 +145,8 @@ class FACULA_API Optimizer {
   const std::vector<Tensor>& parameters() const noexcept;
   // How many parameters there are in all groups.
   size_t size() const noexcept;
-  OptimizerOptions& defaults() noexcept { return *defaults_; }
-  const OptimizerOptions& defaults() const noexcept { return *defaults_; }
+  OptimizerOptions& defaults() noexcept;
+  const OptimizerOptions& defaults() const noexcept;
   std::vector<OptimizerParamGroup>& param_groups() noexcept { return param_groups_; }
   const std::vector<OptimizerParamGroup>& param_groups() const noexcept { return param_groups_; }
   // By the address of a parameter's impl().

@@ -6,7 +6,7 @@
 namespace facula::optim {
 
 struct FACULA_API RMSpropOptions : public OptimizerCloneableOptions<RMSpropOptions> {
-  RMSpropOptions(double lr = 1e-2) : lr_(lr) {}
+  RMSpropOptions(double lr = 1e-2);
   FACULA_ARG(double, lr);
   FACULA_ARG(double, alpha) = 0.99;
   FACULA_ARG(double, eps) = 1e-8;

@@ -6,7 +6,7 @@
 namespace facula::optim {
 
 struct FACULA_API SGDOptions : public OptimizerCloneableOptions<SGDOptions> {
-  SGDOptions(double lr = 1e-3) : lr_(lr) {}
+  SGDOptions(double lr = 1e-3);
   FACULA_ARG(double, lr);
   FACULA_ARG(double, momentum) = 0;
   FACULA_ARG(double, dampening) = 0;

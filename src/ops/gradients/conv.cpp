@@ -6,10 +6,11 @@
 namespace facula::vjp {
 namespace {
 
+int64_t at(IntArrayRef values, size_t dim) { return values[values.size() == 1 ? 0 : dim]; }
+
 // How much the transposed convolution must be told to add at the end to give back `wanted`.
 DimVector missing_at_end(IntArrayRef given, IntArrayRef wanted, IntArrayRef kernel, IntArrayRef stride,
                          IntArrayRef padding, IntArrayRef dilation) {
-  const auto at = [](IntArrayRef values, size_t d) { return values[values.size() == 1 ? 0 : d]; };
   DimVector missing;
   for (size_t d = 0; d + 2 < wanted.size(); ++d)
     missing.push_back(wanted[d + 2] - ((given[d + 2] - 1) * at(stride, d) - 2 * at(padding, d) +
@@ -21,16 +22,35 @@ DimVector missing_at_end(IntArrayRef given, IntArrayRef wanted, IntArrayRef kern
 
 Tensor convolution_input(const Tensor& grad, IntArrayRef input_sizes, const Tensor& weight, IntArrayRef stride,
                          IntArrayRef padding, IntArrayRef dilation, bool transposed, int64_t groups) {
-  if (transposed)
-    return facula::convolution(grad, conjugate(weight), std::nullopt, stride, padding, dilation, false, {0}, groups);
+  if (transposed) {
+    Tensor result =
+        facula::convolution(grad, conjugate(weight), std::nullopt, stride, padding, dilation, false, {0}, groups);
+    // Where the output was padded by a stride or more, the last places belong to no element of the input.
+    for (int64_t d = 2; d < result.dim(); ++d)
+      if (result.size(d) > input_sizes[static_cast<size_t>(d)])
+        result = result.narrow(d, 0, input_sizes[static_cast<size_t>(d)]);
+    return result;
+  }
   const DimVector missing = missing_at_end(grad.sizes(), input_sizes, weight.sizes(), stride, padding, dilation);
   return facula::convolution(grad, conjugate(weight), std::nullopt, stride, padding, dilation, true, missing, groups);
 }
 
 Tensor convolution_weight(const Tensor& grad, const Tensor& input, IntArrayRef weight_sizes, IntArrayRef stride,
                           IntArrayRef padding, IntArrayRef dilation, bool transposed, int64_t groups) {
-  return facula::_convolution_weight_grad(grad, conjugate(input), weight_sizes, stride, padding, dilation, transposed,
-                                          groups);
+  Tensor x = conjugate(input);
+  if (transposed) {
+    // As many elements as places that the gradient has when it is padded by a stride or more: zeros, which add nothing.
+    DimVector behind(2 * (weight_sizes.size() - 2), 0);
+    bool any = false;
+    for (size_t d = 0; d + 2 < weight_sizes.size(); ++d) {
+      const int64_t more = grad.sizes()[d + 2] + 2 * at(padding, d) - at(dilation, d) * (weight_sizes[d + 2] - 1) - 1;
+      const int64_t zeros = more / at(stride, d) + 1 - input.sizes()[d + 2];
+      behind[behind.size() - 1 - 2 * d] = zeros;
+      any = any || zeros > 0;
+    }
+    if (any) x = facula::constant_pad_nd(x, behind);
+  }
+  return facula::_convolution_weight_grad(grad, x, weight_sizes, stride, padding, dilation, transposed, groups);
 }
 
 Tensor convolution_bias(const Tensor& grad) {
