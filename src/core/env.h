@@ -32,6 +32,7 @@ namespace facula {
   _(KernelDump, "FACULA_KERNEL_DUMP", "folder that gets the text of every kernel")                  \
   _(Blas, "FACULA_BLAS", "matrix products on the GPU: vendor (where there is a library) or none")   \
   _(BlasTune, "FACULA_BLAS_TUNE", "1: time the library's algorithms for large products")            \
+  _(Dnn, "FACULA_DNN", "convolutions on the GPU: vendor (where there is a library) or none")        \
   _(CudaVisibleDevices, "CUDA_VISIBLE_DEVICES", "the driver's own; read to say why there is none")  \
   _(HipVisibleDevices, "HIP_VISIBLE_DEVICES", "the same for AMD")                                   \
   _(RocrVisibleDevices, "ROCR_VISIBLE_DEVICES", "the same for AMD, one layer below")                \

@@ -209,12 +209,22 @@ void read_element(Element type, const void* at, double value[2]) {
   }
 }
 
+void write_real(Element type, void* at, double value) { write_element(type, at, value); }
+
+int enqueue(void* stream, const char* label, int (*work)(void* data, void* device), void* data, void (*drop)(void*)) {
+  if (engine().enqueue && engine().touch) return engine().enqueue(stream, label, work, data, drop);
+  drop(data);
+  return 3;  // not initialized
+}
+int touch(void* device, const void* address, size_t bytes, bool write, const char* label) {
+  return engine().touch(device, address, bytes, write, label);
+}
+
 int multiply(const Product& p, void* stream) {
-  if (!engine().enqueue || !engine().touch) return 3;  // not initialized
   char label[96];
   snprintf(label, sizeof label, "matrix product %lld x %lld x %lld, batch %lld", static_cast<long long>(p.m),
            static_cast<long long>(p.n), static_cast<long long>(p.k), static_cast<long long>(p.batch));
-  return engine().enqueue(stream, label, run, new Product(p), [](void* data) { delete static_cast<Product*>(data); });
+  return enqueue(stream, label, run, new Product(p), [](void* data) { delete static_cast<Product*>(data); });
 }
 
 }  // namespace simgpu

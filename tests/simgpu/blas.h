@@ -25,6 +25,10 @@ struct Product {
 
 // The number of `type` at `at`, as a complex one.
 void read_element(Element type, const void* at, double value[2]);
+void write_real(Element type, void* at, double value);
+// What library_abi.h has, of the driver that is there.
+int enqueue(void* stream, const char* label, int (*run)(void* data, void* device), void* data, void (*drop)(void*));
+int touch(void* device, const void* address, size_t bytes, bool write, const char* label);
 // Queues the product on a stream; a code of the driver.
 int multiply(const Product& product, void* stream);
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# build.sh FOLDER: the software GPU without CMake, into FOLDER/cuda and FOLDER/hip, and FOLDER/*_blas and
-# FOLDER/*_ranges beside them.
+# build.sh FOLDER: the software GPU without CMake, into FOLDER/cuda and FOLDER/hip, and FOLDER/*_blas,
+# FOLDER/*_dnn and FOLDER/*_ranges beside them.
 set -e
 here=$(cd "$(dirname "$0")" && pwd)
 out=${1:?where to}
@@ -29,9 +29,11 @@ library() {
 library libcuda.so.1 cuda -DSIMGPU_SHAPE_CUDA cuda_shape $driver
 library libnvrtc.so.12 cuda -DSIMGPU_SHAPE_CUDA nvrtc_shape compiler kernel_text $engine
 library libcublasLt.so.12 cuda_blas -DSIMGPU_SHAPE_CUDA blas_lt_shape blas
+library libcudnn.so.9 cuda_dnn -DSIMGPU_SHAPE_CUDA cudnn_shape dnn blas
 library libamdhip64.so.5 hip -DSIMGPU_SHAPE_HIP hip_shape $driver
 library libhiprtc.so.5 hip -DSIMGPU_SHAPE_HIP hiprtc_shape compiler kernel_text $engine
 library librocblas.so.0 hip_blas -DSIMGPU_SHAPE_HIP rocblas_shape blas
 library libhipblaslt.so.0 hip_blas -DSIMGPU_SHAPE_HIP blas_lt_shape blas
+library libMIOpen.so.1 hip_dnn -DSIMGPU_SHAPE_HIP miopen_shape dnn blas
 library libnvtx_profiler.so cuda_ranges -DSIMGPU_SHAPE_CUDA ranges_shape
 library libroctx64.so.4 hip_ranges -DSIMGPU_SHAPE_HIP ranges_shape

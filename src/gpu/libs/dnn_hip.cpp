@@ -1,0 +1,219 @@
+// MIOpen: its names and numbers, as far as convolutions need them. No header of it is needed to build.
+#include "gpu/driver/library.h"
+#include "gpu/libs/dnn.h"
+
+#include <facula/core/error.h>
+
+#include <algorithm>
+
+namespace facula::gpu {
+namespace {
+
+enum : int { kTypeHalf = 0, kTypeFloat = 1, kTypeBFloat16 = 5, kTypeDouble = 6 };  // miopenDataType_t
+enum : int { kConvolution = 0, kAttributeDeterministic = 1 };
+enum : int { kBadParameter = 3, kNotImplemented = 6, kUnsupported = 8 };  // miopenStatus_t
+constexpr size_t kProposals = 16;
+
+struct Solution {  // miopenConvSolution_t
+  float time;
+  size_t workspace;
+  uint64_t number;
+  int algorithm;
+};
+static_assert(sizeof(Solution) == 32);
+
+// The three questions have the same entry points; the order of the tensors differs.
+struct Part {
+  int (*propose)(void* handle, void* first, void* second, void* convolution, void* third, size_t most, size_t* found,
+                 Solution* solutions);
+  int (*compile)(void* handle, void* first, void* second, void* convolution, void* third, uint64_t number);
+  int (*run)(void* handle, void* first, const void* first_data, void* second, const void* second_data,
+             void* convolution, void* third, void* third_data, void* workspace, size_t bytes, uint64_t number);
+};
+struct Api {
+  int (*create)(void** handle, void* stream);
+  int (*set_stream)(void* handle, void* stream);
+  const char* (*error_text)(int status);
+  int (*tensor_create)(void** tensor);
+  int (*tensor_set)(void* tensor, int type, int dims, const int* sizes, const int* strides);
+  int (*tensor_destroy)(void* tensor);
+  int (*convolution_create)(void** convolution);
+  int (*convolution_set)(void* convolution, int dims, const int* padding, const int* stride, const int* dilation,
+                         int mode);
+  int (*convolution_groups)(void* convolution, int groups);
+  int (*convolution_attribute)(void* convolution, int attribute, int value);
+  int (*convolution_destroy)(void* convolution);
+  Part parts[3];  // by ConvolutionPart
+};
+
+// Fills the entry points; the name of the first that is missing, or "".
+std::string load(const Library& library, Api& api) {
+#define FACULA_LOAD(member, symbol) \
+  if (!library.load(api.member, symbol)) return symbol;
+  FACULA_LOAD(create, "miopenCreateWithStream")
+  FACULA_LOAD(set_stream, "miopenSetStream")
+  FACULA_LOAD(error_text, "miopenGetErrorString")
+  FACULA_LOAD(tensor_create, "miopenCreateTensorDescriptor")
+  FACULA_LOAD(tensor_set, "miopenSetTensorDescriptor")
+  FACULA_LOAD(tensor_destroy, "miopenDestroyTensorDescriptor")
+  FACULA_LOAD(convolution_create, "miopenCreateConvolutionDescriptor")
+  FACULA_LOAD(convolution_set, "miopenInitConvolutionNdDescriptor")
+  FACULA_LOAD(convolution_groups, "miopenSetConvolutionGroupCount")
+  FACULA_LOAD(convolution_attribute, "miopenSetConvolutionAttribute")
+  FACULA_LOAD(convolution_destroy, "miopenDestroyConvolutionDescriptor")
+  FACULA_LOAD(parts[0].propose, "miopenConvolutionForwardGetSolution")
+  FACULA_LOAD(parts[0].compile, "miopenConvolutionForwardCompileSolution")
+  FACULA_LOAD(parts[0].run, "miopenConvolutionForwardImmediate")
+  FACULA_LOAD(parts[1].propose, "miopenConvolutionBackwardDataGetSolution")
+  FACULA_LOAD(parts[1].compile, "miopenConvolutionBackwardDataCompileSolution")
+  FACULA_LOAD(parts[1].run, "miopenConvolutionBackwardDataImmediate")
+  FACULA_LOAD(parts[2].propose, "miopenConvolutionBackwardWeightsGetSolution")
+  FACULA_LOAD(parts[2].compile, "miopenConvolutionBackwardWeightsCompileSolution")
+  FACULA_LOAD(parts[2].run, "miopenConvolutionBackwardWeightsImmediate")
+#undef FACULA_LOAD
+  return "";
+}
+
+int type_of(ScalarType t) {
+  switch (t) {
+    case ScalarType::Float: return kTypeFloat;
+    case ScalarType::Double: return kTypeDouble;
+    case ScalarType::Half: return kTypeHalf;
+    case ScalarType::BFloat16: return kTypeBFloat16;
+    default: return -1;
+  }
+}
+
+class MiopenDescription final : public DnnVendor::Description {
+ public:
+  explicit MiopenDescription(const Api& api) : api_(api) {}
+  ~MiopenDescription() override {
+    for (void* tensor : {input, weight, output})
+      if (tensor) api_.tensor_destroy(tensor);
+    if (convolution) api_.convolution_destroy(convolution);
+  }
+  void *input = nullptr, *weight = nullptr, *output = nullptr, *convolution = nullptr;
+  std::vector<int64_t> compiled;
+
+  bool describe(const DnnShape& s) {
+    const int type = type_of(static_cast<ScalarType>(s.dtype)), dims = s.space + 2;
+    const bool last = s.last != 0;
+    return describe_tensor(input, type, s.input, last, dims) && describe_tensor(weight, type, s.weight, last, dims) &&
+           describe_tensor(output, type, s.output, last, dims) && api_.convolution_create(&convolution) == 0 &&
+           api_.convolution_set(convolution, s.space, s.padding, s.stride, s.dilation, kConvolution) == 0 &&
+           api_.convolution_groups(convolution, s.groups) == 0 &&
+           api_.convolution_attribute(convolution, kAttributeDeterministic, 1) == 0;
+  }
+  // The tensors of a question in the library's order: the two that are given, then the one that is computed.
+  struct Order {
+    void *first, *second, *third;
+  };
+  Order order(ConvolutionPart part) const {
+    switch (part) {
+      case ConvolutionPart::Output: return {weight, input, output};
+      case ConvolutionPart::Input: return {output, weight, input};
+      default: return {output, input, weight};
+    }
+  }
+
+ private:
+  bool describe_tensor(void*& tensor, int type, const int32_t* sizes, bool last, int dims) {
+    if (api_.tensor_create(&tensor) != 0) return false;
+    int strides[5], step = last ? sizes[1] : 1;
+    for (int d = dims - 1; d >= 2; --d) {
+      strides[d] = step;
+      step *= sizes[d];
+    }
+    strides[1] = last ? 1 : step;
+    strides[0] = last ? step : step * sizes[1];
+    return api_.tensor_set(tensor, type, dims, sizes, strides) == 0;
+  }
+
+  const Api& api_;
+};
+
+class Miopen final : public DnnVendor {
+ public:
+  Miopen(const Api& api, std::string name, std::string path)
+      : api_(api), name_(std::move(name)), path_(std::move(path)) {}
+  const std::string& name() const override { return name_; }
+  const std::string& path() const override { return path_; }
+  bool supports(ScalarType dtype) const override { return type_of(dtype) >= 0; }
+  int create(void*& handle, StreamHandle stream) override { return api_.create(&handle, stream); }
+
+  // A bias is added by others.
+  std::unique_ptr<Description> describe(const DnnShape& shape) override {
+    auto made = std::make_unique<MiopenDescription>(api_);
+    if (shape.with_bias || !made->describe(shape)) return nullptr;
+    return made;
+  }
+
+  std::vector<DnnAlgorithm> algorithms(void* handle, Description& description, const DnnShape& shape) override {
+    const auto& d = static_cast<const MiopenDescription&>(description);
+    const auto o = d.order(static_cast<ConvolutionPart>(shape.part));
+    Solution solutions[kProposals] = {};
+    size_t found = 0;
+    std::vector<DnnAlgorithm> all;
+    if (api_.parts[shape.part].propose(handle, o.first, o.second, d.convolution, o.third, kProposals, &found,
+                                       solutions) != 0)
+      return all;
+    for (size_t i = 0; i < std::min(found, kProposals); ++i)
+      all.push_back({static_cast<int64_t>(solutions[i].number), 0, solutions[i].workspace});
+    return all;
+  }
+
+  int run(void* handle, StreamHandle stream, Description& description, const DnnAlgorithm& algorithm,
+          const DnnProblem& p, void* workspace) override {
+    auto& d = static_cast<MiopenDescription&>(description);
+    if (const int status = api_.set_stream(handle, stream)) return status;
+    const auto o = d.order(p.part());
+    const Part& part = api_.parts[p.shape.part];
+    const auto number = static_cast<uint64_t>(algorithm.number);
+    if (std::find(d.compiled.begin(), d.compiled.end(), algorithm.number) == d.compiled.end()) {
+      if (const int status = part.compile(handle, o.first, o.second, d.convolution, o.third, number)) return status;
+      d.compiled.push_back(algorithm.number);
+    }
+    const auto data = [&](void* tensor) {
+      return tensor == d.input ? p.input : tensor == d.weight ? p.weight : p.output;
+    };
+    return part.run(handle, o.first, data(o.first), o.second, data(o.second), d.convolution, o.third, data(o.third),
+                    workspace, algorithm.workspace, number);
+  }
+
+  std::string status_name(int status) const override {
+    const char* text = api_.error_text(status);
+    return text ? std::string(text) : str("status ", status);
+  }
+  bool is_refusal(int status) const override {
+    return status == kBadParameter || status == kNotImplemented || status == kUnsupported;
+  }
+
+ private:
+  Api api_;
+  std::string name_, path_;
+};
+
+}  // namespace
+
+std::unique_ptr<DnnVendor> find_dnn_hip(std::string& why_not) {
+  static constexpr const char* kNames[] = {"libMIOpen.so.1"};
+  Api api{};
+  LibraryQuery query{"MIOpen", kNames};
+  query.refuse = [&](const Library& candidate) {
+    const std::string missing = load(candidate, api);
+    return missing.empty() ? missing : "it has no " + missing;
+  };
+  const Library library = find_library(query);
+  if (!library) {
+    why_not = library.why_not();
+    return nullptr;
+  }
+  std::string name = "MIOpen";
+  int (*version)(size_t*, size_t*, size_t*) = nullptr;
+  size_t major = 0, minor = 0, patch = 0;
+  if (library.load(version, "miopenGetVersion") && version(&major, &minor, &patch) == 0)
+    name += str(" ", major, ".", minor, ".", patch);
+  return std::make_unique<Miopen>(api, std::move(name), library.path());
+}
+
+}  // namespace facula::gpu
