@@ -144,18 +144,31 @@ T* data_of(const Tensor& t) {
   return t.defined() ? reinterpret_cast<T*>(t.impl()->data()) : nullptr;
 }
 
+// running = (1 - momentum) running + momentum factor now
+template <class T>
+void move_running(T* running, const T* now, double factor, double momentum, int64_t channels) {
+  if (!running) return;
+  for (int64_t c = 0; c < channels; ++c)
+    running[c] = static_cast<T>((1 - momentum) * static_cast<double>(running[c]) +
+                                momentum * (factor * static_cast<double>(now[c])));
+}
+
 template <class T>
 void forward(const Tensor& input, const Tensor& weight, const Tensor& bias, bool training, double eps,
-             const Tensor& mean, const Tensor& variance, const Tensor& invstd, const Tensor& output) {
+             const Tensor& mean, const Tensor& invstd, const RunningStatistics& running, const Tensor& output) {
   const Shape s(input);
   const T *x = data_of<T>(input), *w = data_of<T>(weight), *b = data_of<T>(bias);
   T *m = data_of<T>(mean), *r = data_of<T>(invstd);
-  if (training) {
-    if (s.last) statistics_of_rows<T>(s, x, eps, m, data_of<T>(variance), r);
-    else statistics_of_planes<T>(s, x, eps, m, data_of<T>(variance), r);
-  }
   detail::Scratch scratch(static_cast<size_t>(2 * s.channels) * sizeof(T));
   T *scale = scratch.as<T>(), *add = scale + s.channels;
+  if (training) {
+    T* variance = add;
+    if (s.last) statistics_of_rows<T>(s, x, eps, m, variance, r);
+    else statistics_of_planes<T>(s, x, eps, m, variance, r);
+    const auto n = static_cast<double>(s.rows());
+    move_running<T>(data_of<T>(running.mean), m, 1, running.momentum, s.channels);
+    move_running<T>(data_of<T>(running.variance), variance, n / (n - 1), running.momentum, s.channels);
+  }
   for (int64_t c = 0; c < s.channels; ++c) {
     scale[c] = w ? r[c] * w[c] : r[c];
     add[c] = b ? b[c] : T(0);
@@ -252,10 +265,10 @@ void backward(const Tensor& grad, const Tensor& input, const Tensor& weight, con
 }  // namespace
 
 void batch_norm_any(const Tensor& input, const Tensor& weight, const Tensor& bias, bool training, double eps,
-                    const Tensor& mean, const Tensor& variance, const Tensor& invstd, const Tensor& output) {
+                    const Tensor& mean, const Tensor& invstd, const RunningStatistics& running, const Tensor& output) {
   if (input.scalar_type() == kDouble)
-    forward<double>(input, weight, bias, training, eps, mean, variance, invstd, output);
-  else forward<float>(input, weight, bias, training, eps, mean, variance, invstd, output);
+    forward<double>(input, weight, bias, training, eps, mean, invstd, running, output);
+  else forward<float>(input, weight, bias, training, eps, mean, invstd, running, output);
 }
 void batch_norm_backward_any(const Tensor& grad, const Tensor& input, const Tensor& weight, const Tensor& mean,
                              const Tensor& invstd, bool training, const Tensor& grad_input, const Tensor& grad_weight,
@@ -277,8 +290,8 @@ HWY_EXPORT(batch_norm_any);
 HWY_EXPORT(batch_norm_backward_any);
 
 void batch_norm_cpu(const Tensor& input, const Tensor& weight, const Tensor& bias, bool training, double eps,
-                    const Tensor& mean, const Tensor& variance, const Tensor& invstd, const Tensor& output) {
-  HWY_DYNAMIC_DISPATCH(batch_norm_any)(input, weight, bias, training, eps, mean, variance, invstd, output);
+                    const Tensor& mean, const Tensor& invstd, const RunningStatistics& running, const Tensor& output) {
+  HWY_DYNAMIC_DISPATCH(batch_norm_any)(input, weight, bias, training, eps, mean, invstd, running, output);
 }
 void batch_norm_backward_cpu(const Tensor& grad, const Tensor& input, const Tensor& weight, const Tensor& mean,
                              const Tensor& invstd, bool training, const Tensor& grad_input, const Tensor& grad_weight,

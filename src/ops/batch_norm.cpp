@@ -1,4 +1,4 @@
-// Batch norm and its relatives: checks, running statistics, and the same by other ops where a device has no kernel or somebody watches.
+// Batch norm and its relatives: checks, running statistics, and gradients by other ops where somebody watches.
 #include "cpu/batch_norm.h"
 #include "ops/gradients/pieces.h"
 #include "ops/shape_checks.h"
@@ -54,10 +54,16 @@ Tensor prepared(const std::optional<Tensor>& t, ScalarType work) {
   return present(t) ? as_contiguous(as_dtype(*t, work)) : Tensor();
 }
 
-// running = (1 - momentum) running + momentum now, in the running tensor's own dtype.
-void move_running(const std::optional<Tensor>& running, const Tensor& now, double momentum) {
-  if (!present(running) || running->is_meta()) return;
-  copy_values(*running, running->detach().to(now.scalar_type()).mul(1 - momentum).add(now, momentum));
+// Half types go into kernels as they are, but not on the CPU.
+ScalarType kernel_dtype(const Tensor& t) { return t.is_cpu() ? working_dtype(t.scalar_type()) : t.scalar_type(); }
+
+// What a kernel moves of a running statistic: its own memory where the dtype and the layout allow it.
+Tensor running_for_kernel(const std::optional<Tensor>& running, ScalarType work) {
+  return present(running) ? prepared(running->detach(), work) : Tensor();
+}
+void running_moved(const std::optional<Tensor>& running, const Tensor& moved) {
+  if (!present(running)) return;
+  if (moved.impl()->data() != running->impl()->data()) copy_values(*running, moved);
   running->impl()->bump_version();
 }
 
@@ -78,7 +84,7 @@ std::tuple<Tensor, Tensor, Tensor> native_batch_norm(const Tensor& input, const 
                ": running_mean and running_var must be defined in evaluation mode; pass them, or training=true");
   const TensorImpl& x = *input.impl();
   const ScalarType work = working_dtype(x.dtype);
-  const int64_t channels = x.sizes[1], rank = x.dim();
+  const int64_t channels = x.sizes[1];
   const int64_t per_channel = channels == 0 ? 0 : x.numel / channels;
   FACULA_CHECK(!training || per_channel > 1 || x.numel == 0, ValueError, op,
                ": Expected more than 1 value per channel when training, got input size ",
@@ -95,31 +101,17 @@ std::tuple<Tensor, Tensor, Tensor> native_batch_norm(const Tensor& input, const 
     if (training) fill_values(mean, 0), fill_values(invstd, 0);
     return {output, mean, invstd};
   }
-  Tensor variance = training ? new_tensor({channels}, work, x.device, op) : Tensor();
-  if (has_kernel(OpId::native_batch_norm, x.device.type())) {
-    const Tensor in = laid_out(as_dtype(input, work), format);
-    Tensor wide = x.dtype == work ? output : new_tensor_strided(x.sizes, output.strides(), work, x.device, op);
-    call_kernel<BatchNormKernel>(OpId::native_batch_norm, x.device.type(), in, prepared(weight, work),
-                                 prepared(bias, work), training, eps, mean, variance, invstd, wide);
-    if (x.dtype != work) copy_values(output, wide);
-  } else {
-    const Tensor in = as_dtype(input, work);
-    if (training) {
-      const DimVector dims = all_but_channels(rank);
-      const auto [v, m] = facula::var_mean(in, IntArrayRef(dims), Scalar(0), false);
-      variance = v;
-      mean = m;
-      invstd = (v + eps).rsqrt();
-    }
-    Tensor y = (in - along_channels(mean, rank)) * along_channels(invstd, rank);
-    if (present(weight)) y = y * along_channels(as_dtype(*weight, work), rank);
-    if (present(bias)) y = y + along_channels(as_dtype(*bias, work), rank);
-    copy_values(output, y);
-  }
+  const ScalarType inside = kernel_dtype(input);
+  const Tensor in = laid_out(as_dtype(input, inside), format);
+  Tensor wide = x.dtype == inside ? output : new_tensor_strided(x.sizes, output.strides(), inside, x.device, op);
+  RunningStatistics running;
+  if (training) running = {running_for_kernel(running_mean, work), running_for_kernel(running_var, work), momentum};
+  call_kernel<BatchNormKernel>(OpId::native_batch_norm, x.device.type(), in, prepared(weight, work),
+                               prepared(bias, work), training, eps, mean, invstd, running, wide);
+  if (x.dtype != inside) copy_values(output, wide);
   if (training) {
-    move_running(running_mean, mean, momentum);
-    const auto n = static_cast<double>(per_channel);
-    move_running(running_var, variance * (n / (n - 1)), momentum);
+    running_moved(running_mean, running.mean);
+    running_moved(running_var, running.variance);
   }
   return {output, mean, invstd};
 }
@@ -145,9 +137,10 @@ std::tuple<Tensor, Tensor, Tensor> _batch_norm_backward(const Tensor& grad_outpu
   if (!vjp::watched(grad_output, input, weight, save_mean, save_invstd) && input.numel() > 0 && !input.is_meta() &&
       has_kernel(OpId::_batch_norm_backward, device_type(input))) {
     const MemoryFormat format = input.suggest_memory_format();
-    const Tensor x = laid_out(as_dtype(input, work), format), g = laid_out(as_dtype(grad_output, work), format);
+    const ScalarType inside = kernel_dtype(input);
+    const Tensor x = laid_out(as_dtype(input, inside), format), g = laid_out(as_dtype(grad_output, inside), format);
     const Device device = input.device();
-    Tensor gi = new_tensor_strided(x.sizes(), strides_for(x.sizes(), format, op), work, device, op);
+    Tensor gi = new_tensor_strided(x.sizes(), strides_for(x.sizes(), format, op), inside, device, op);
     Tensor gw = new_tensor({channels}, work, device, op), gb = new_tensor({channels}, work, device, op);
     call_kernel<BatchNormBackwardKernel>(OpId::_batch_norm_backward, device.type(), g, x, prepared(weight, work),
                                          as_contiguous(as_dtype(save_mean, work)),
