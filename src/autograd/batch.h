@@ -211,7 +211,8 @@ R unflat(std::vector<Tensor> list) {
   if constexpr (std::is_same_v<R, Tensor>) return std::move(list[0]);
   else if constexpr (std::is_same_v<R, std::vector<Tensor>>) return list;
   else if constexpr (std::tuple_size_v<R> == 2) return R{list[0], list[1]};
-  else return R{list[0], list[1], list[2]};
+  else if constexpr (std::tuple_size_v<R> == 3) return R{list[0], list[1], list[2]};
+  else return R{list[0], list[1], list[2], list[3]};
 }
 
 }  // namespace facula::autograd

@@ -16,6 +16,11 @@
 
 namespace facula::autograd {
 
+namespace {
+constinit thread_local bool frees_saved = false;
+}
+bool saved_is_freed_after() { return frees_saved; }
+
 // The bookkeeping of one backward pass. Most passes have the nodes of their graph for themselves and find their records
 // through the nodes; a node that another pass (of another thread, or one that runs inside a node) has claimed is looked up
 // in a map.
@@ -186,9 +191,14 @@ void GraphTask::run() {
     if (records_[place].waiting_for == 0 && !records_[place].grads.empty()) make_ready(place);
   struct Current {
     PendingGradients* before;
-    explicit Current(PendingGradients* now) : before(std::exchange(pending_gradients, now)) {}
-    ~Current() { pending_gradients = before; }
-  } const current(&pending_);
+    bool freed_before;
+    Current(PendingGradients* now, bool freed)
+        : before(std::exchange(pending_gradients, now)), freed_before(std::exchange(frees_saved, freed)) {}
+    ~Current() {
+      pending_gradients = before;
+      frees_saved = freed_before;
+    }
+  } const current(&pending_, !options_.keep_graph);
   try {
     for (;;) {
       while (!ready_.empty()) {

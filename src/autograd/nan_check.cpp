@@ -90,6 +90,7 @@ std::string cure(OpId op, const std::vector<Given>& given, const Tensor& result)
              "row";
     case OpId::cross_entropy_loss:
     case OpId::_cross_entropy:
+    case OpId::_cross_entropy_with_slope:
     case OpId::nll_loss:
       if (!infinite)
         return "The mean over no targets is 0 / 0: give a batch in which some target is not ignore_index and has a "

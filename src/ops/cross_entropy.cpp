@@ -1,4 +1,5 @@
 // Cross entropy of classes, of probabilities, and the divergence of distributions. The losses of single numbers are in losses.cpp.
+#include "autograd/autocast.h"
 #include "autograd/call.h"
 #include "ops/gradients/pieces.h"
 #include "ops/shape_checks.h"
@@ -51,28 +52,49 @@ void check_matrix(const Tensor& self, const Tensor& target, const std::optional<
                " entries, got ", to_text(weight->sizes()));
 }
 
+Tensor prepared(const std::optional<Tensor>& weight, ScalarType work) {
+  return present(weight) ? as_contiguous(as_dtype(*weight, work)) : Tensor();
+}
+
+struct EntropyResults {
+  Tensor loss, logsumexp, total;
+  EntropyResults(const TensorImpl& x, int64_t reduction, std::optional<ScalarType> dtype, const char* op) {
+    const ScalarType work = working_dtype(x.dtype), of_loss = dtype.value_or(x.dtype);
+    FACULA_CHECK(of_loss == x.dtype || of_loss == work, DTypeError, op, ": the loss of a matrix of ", toString(x.dtype),
+                 " can be of that dtype or of ", toString(work), ", not of ", toString(of_loss));
+    const DimVector rows = {x.sizes[0]};
+    loss = new_tensor(reduction == Reduction::None ? IntArrayRef(rows) : IntArrayRef(), of_loss, x.device, op);
+    logsumexp = new_tensor(rows, work, x.device, op);
+    total = new_tensor({}, work, x.device, op);
+  }
+};
+
+// Whether the gradient is computed together with the loss: where a kernel does so and backward will come, with one
+// number for all rows. The narrow exponent of half needs that number before it rounds.
+bool wants_slope(const Tensor& rows, int64_t reduction) {
+  return reduction != Reduction::None && rows.scalar_type() != kHalf && GradMode::is_enabled() &&
+         rows.requires_grad() && has_kernel(OpId::_cross_entropy_with_slope, device_type(rows));
+}
+
 }  // namespace
 
 std::tuple<Tensor, Tensor, Tensor> _cross_entropy(const Tensor& self, const Tensor& target,
                                                   const std::optional<Tensor>& weight, int64_t reduction,
-                                                  int64_t ignore_index, double label_smoothing) {
+                                                  int64_t ignore_index, double label_smoothing,
+                                                  std::optional<ScalarType> dtype) {
   const char* op = "cross_entropy_loss";
   check_reduction(reduction, op);
   check_matrix(self, target, weight, op);
   const TensorImpl& x = *self.impl();
   const ScalarType work = working_dtype(x.dtype);
-  const DimVector rows = {x.sizes[0]};
-  const IntArrayRef loss_sizes = reduction == Reduction::None ? IntArrayRef(rows) : IntArrayRef();
-  Tensor loss = new_tensor(loss_sizes, x.dtype, x.device, op), logsumexp = new_tensor(rows, work, x.device, op),
-         total = new_tensor({}, work, x.device, op);
-  if (x.device.is_meta()) return {loss, logsumexp, total};
+  const EntropyResults r(x, reduction, dtype, op);
+  if (x.device.is_meta()) return {r.loss, r.logsumexp, r.total};
   if (has_kernel(OpId::_cross_entropy, x.device.type()) && x.numel > 0) {
     call_kernel<void(const Tensor&, const Tensor&, const Tensor&, int64_t, int64_t, double, const Tensor&,
                      const Tensor&, const Tensor&)>(OpId::_cross_entropy, x.device.type(), as_contiguous(self),
-                                                    as_contiguous(target),
-                                                    present(weight) ? as_contiguous(as_dtype(*weight, work)) : Tensor(),
-                                                    reduction, ignore_index, label_smoothing, loss, logsumexp, total);
-    return {loss, logsumexp, total};
+                                                    as_contiguous(target), prepared(weight, work), reduction,
+                                                    ignore_index, label_smoothing, r.loss, r.logsumexp, r.total);
+    return {r.loss, r.logsumexp, r.total};
   }
   const Targets t(target, weight, ignore_index, work);
   const Tensor wide = as_dtype(self, work), lse = wide.logsumexp(1), logs = wide - lse.unsqueeze(1);
@@ -88,7 +110,34 @@ std::tuple<Tensor, Tensor, Tensor> _cross_entropy(const Tensor& self, const Tens
   const Tensor folded_loss = reduction == Reduction::None  ? each
                              : reduction == Reduction::Sum ? each.sum()
                                                            : each.sum() / counted;
-  return {as_dtype(folded_loss, x.dtype), lse, counted};
+  return {as_dtype(folded_loss, r.loss.scalar_type()), lse, counted};
+}
+
+std::tuple<Tensor, Tensor, Tensor, Tensor> _cross_entropy_with_slope(const Tensor& self, const Tensor& target,
+                                                                     const std::optional<Tensor>& weight,
+                                                                     int64_t reduction, int64_t ignore_index,
+                                                                     double label_smoothing,
+                                                                     std::optional<ScalarType> dtype) {
+  const char* op = "cross_entropy_loss";
+  check_reduction(reduction, op);
+  check_matrix(self, target, weight, op);
+  const TensorImpl& x = *self.impl();
+  if (has_kernel(OpId::_cross_entropy_with_slope, x.device.type()) && x.numel > 0) {
+    const EntropyResults r(x, reduction, dtype, op);
+    Tensor slope = new_tensor(x.sizes, x.dtype, x.device, op);
+    call_kernel<void(const Tensor&, const Tensor&, const Tensor&, int64_t, int64_t, double, const Tensor&,
+                     const Tensor&, const Tensor&, const Tensor&)>(
+        OpId::_cross_entropy_with_slope, x.device.type(), as_contiguous(self), as_contiguous(target),
+        prepared(weight, working_dtype(x.dtype)), reduction, ignore_index, label_smoothing, r.loss, r.logsumexp,
+        r.total, slope);
+    return {r.loss, r.logsumexp, r.total, slope};
+  }
+  const auto [loss, logsumexp, total] =
+      facula::_cross_entropy(self, target, weight, reduction, ignore_index, label_smoothing, dtype);
+  if (x.device.is_meta()) return {loss, logsumexp, total, new_tensor(x.sizes, x.dtype, x.device, op)};
+  const Tensor slope = facula::_cross_entropy_backward(facula::ones_like(loss), self, target, weight, logsumexp, total,
+                                                       reduction, ignore_index, label_smoothing);
+  return {loss, logsumexp, total, slope};
 }
 
 Tensor _cross_entropy_backward(const Tensor& grad_output, const Tensor& self, const Tensor& target,
@@ -101,14 +150,13 @@ Tensor _cross_entropy_backward(const Tensor& grad_output, const Tensor& self, co
   FACULA_CHECK(grad_output.numel() == (reduction == Reduction::None ? sizes[0] : 1), ShapeError, op,
                ": the gradient must have the loss's shape, not ", to_text(grad_output.sizes()));
   if (!vjp::watched(grad_output, self, target, weight, logsumexp, total) && !self.is_meta() && self.numel() > 0 &&
-      has_kernel(OpId::_cross_entropy_backward, device_type(self)) && grad_output.scalar_type() == dtype) {
+      has_kernel(OpId::_cross_entropy_backward, device_type(self))) {
     Tensor result = new_tensor(sizes, dtype, self.device(), op);
     call_kernel<void(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, int64_t,
                      int64_t, double, const Tensor&)>(
-        OpId::_cross_entropy_backward, device_type(self), as_contiguous(grad_output), as_contiguous(self),
-        as_contiguous(target), present(weight) ? as_contiguous(as_dtype(*weight, work)) : Tensor(),
-        as_contiguous(as_dtype(logsumexp, work)), as_contiguous(as_dtype(total, work)), reduction, ignore_index,
-        label_smoothing, result);
+        OpId::_cross_entropy_backward, device_type(self), as_contiguous(as_dtype(grad_output, work)),
+        as_contiguous(self), as_contiguous(target), prepared(weight, work), as_contiguous(as_dtype(logsumexp, work)),
+        as_contiguous(as_dtype(total, work)), reduction, ignore_index, label_smoothing, result);
     return result;
   }
   if (self.numel() == 0) return facula::zeros_like(self);
@@ -149,6 +197,13 @@ Tensor cross_entropy_loss(const Tensor& self, const Tensor& target, const std::o
                  ": expected target with class probabilities to have the input's shape ", to_text(self.sizes()),
                  ", got ", to_text(target.sizes()));
     FACULA_CHECK(ignore_index < 0, ValueError, op, ": ignore_index is not supported for floating point target");
+    if (detail::autocast_active()) {
+      // Autocast wants float32 here; class numbers below lead to ops that are on its lists.
+      const detail::AutocastCall cast(detail::CastPolicy::Float32, detail::CastPolicy::Float32, self, target, weight);
+      if (cast)
+        return facula::cross_entropy_loss(cast(self), cast(target), cast(weight), reduction, ignore_index,
+                                          label_smoothing);
+    }
     Tensor shares =
         label_smoothing == 0 ? target : target * (1 - label_smoothing) + label_smoothing / static_cast<double>(classes);
     if (present(weight)) {
@@ -176,7 +231,10 @@ Tensor cross_entropy_loss(const Tensor& self, const Tensor& target, const std::o
                       : self.dim() == 2 ? self
                                         : self.movedim(1, -1).reshape({target.numel(), classes});
   const Tensor loss =
-      std::get<0>(facula::_cross_entropy(rows, labels, weight, reduction, ignore_index, label_smoothing));
+      wants_slope(rows, reduction)
+          ? std::get<0>(
+                facula::_cross_entropy_with_slope(rows, labels, weight, reduction, ignore_index, label_smoothing))
+          : std::get<0>(facula::_cross_entropy(rows, labels, weight, reduction, ignore_index, label_smoothing));
   return reduction == Reduction::None ? loss.reshape(wanted) : loss;
 }
 

@@ -214,7 +214,7 @@ TEST_F(GpuPrimitives, CrossEntropyAndItsGradientInOnePass) {
     }
     // The same in one pass, into the memory of the logits.
     const auto [loss, lse, total] = _cross_entropy(x, y, weight, Reduction::None, -100, c.smoothing);
-    const Tensor scale = full({}, 0.25, TensorOptions().dtype(c.dtype)), by = total.to(kGpu);
+    const Tensor scale = full({}, 0.25, TensorOptions().dtype(work)), by = total.to(kGpu);
     const Tensor expected = _cross_entropy_backward((scale / total).to(c.dtype).expand({c.rows}).contiguous(), x, y,
                                                     weight, lse, total, Reduction::None, -100, c.smoothing);
     const Tensor losses = empty({c.rows}, TensorOptions().dtype(work).device(kGpu)), in_place = xg.clone();

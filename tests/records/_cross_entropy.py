@@ -1,4 +1,4 @@
-def with_sums(x, target, weight, reduction, ignore_index, smoothing):
+def with_sums(x, target, weight, reduction, ignore_index, smoothing, dtype=None):
     share = np.ones(x.shape[1]) if weight is None else weight
     total = sum(share[k] for k in target if k != ignore_index)
     return cross_entropy(x, target, weight, reduction, ignore_index, smoothing), scipy.special.logsumexp(x, axis=1), np.asarray(total)

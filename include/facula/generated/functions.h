@@ -875,8 +875,12 @@ FACULA_API Tensor kl_div(const Tensor& self, const Tensor& target, int64_t reduc
 FACULA_API Tensor cross_entropy_loss(const Tensor& self, const Tensor& target, const std::optional<Tensor>& weight = std::nullopt, int64_t reduction = Reduction::Mean, int64_t ignore_index = -100, double label_smoothing = 0.0);
 
 // `cross_entropy_loss` of the rows of a matrix and class numbers, with the logarithms of the rows' sums of exponentials
-// and what a mean is divided by.
-FACULA_API std::tuple<Tensor, Tensor, Tensor> _cross_entropy(const Tensor& self, const Tensor& target, const std::optional<Tensor>& weight, int64_t reduction, int64_t ignore_index, double label_smoothing);
+// and what a mean is divided by. `dtype` is that of the loss: the matrix's own, or what it is computed in.
+FACULA_API std::tuple<Tensor, Tensor, Tensor> _cross_entropy(const Tensor& self, const Tensor& target, const std::optional<Tensor>& weight, int64_t reduction, int64_t ignore_index, double label_smoothing, std::optional<ScalarType> dtype = std::nullopt);
+
+// `_cross_entropy` together with the gradient of its loss by the matrix. A GPU computes both in one pass over the
+// matrix; backward then has next to nothing to do.
+FACULA_API std::tuple<Tensor, Tensor, Tensor, Tensor> _cross_entropy_with_slope(const Tensor& self, const Tensor& target, const std::optional<Tensor>& weight, int64_t reduction, int64_t ignore_index, double label_smoothing, std::optional<ScalarType> dtype = std::nullopt);
 
 // The gradient of `_cross_entropy` by the matrix.
 FACULA_API Tensor _cross_entropy_backward(const Tensor& grad_output, const Tensor& self, const Tensor& target, const std::optional<Tensor>& weight, const Tensor& logsumexp, const Tensor& total, int64_t reduction, int64_t ignore_index, double label_smoothing);

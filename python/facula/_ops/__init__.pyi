@@ -80,6 +80,12 @@ class __cross_entropy_result(NamedTuple):
     logsumexp: Tensor
     total: Tensor
 
+class __cross_entropy_with_slope_result(NamedTuple):
+    loss: Tensor
+    logsumexp: Tensor
+    total: Tensor
+    slope: Tensor
+
 class _aminmax_result(NamedTuple):
     min: Tensor
     max: Tensor
@@ -1979,9 +1985,24 @@ def _cross_entropy(
     reduction: _int,
     ignore_index: _int,
     label_smoothing: _float,
+    dtype: _dtype | None = None,
 ) -> __cross_entropy_result:
     """`cross_entropy_loss` of the rows of a matrix and class numbers, with the logarithms of the rows' sums of
-    exponentials and what a mean is divided by.
+    exponentials and what a mean is divided by. `dtype` is that of the loss: the matrix's own, or what it is
+    computed in.
+    """
+
+def _cross_entropy_with_slope(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None,
+    reduction: _int,
+    ignore_index: _int,
+    label_smoothing: _float,
+    dtype: _dtype | None = None,
+) -> __cross_entropy_with_slope_result:
+    """`_cross_entropy` together with the gradient of its loss by the matrix. A GPU computes both in one pass over
+    the matrix; backward then has next to nothing to do.
     """
 
 def _cross_entropy_backward(

@@ -13,6 +13,7 @@ from facula._ops import __rms_norm_backward_result as _rms_norm_backward
 from facula._ops import _native_batch_norm_result as native_batch_norm
 from facula._ops import __batch_norm_backward_result as _batch_norm_backward
 from facula._ops import __cross_entropy_result as _cross_entropy
+from facula._ops import __cross_entropy_with_slope_result as _cross_entropy_with_slope
 from facula._ops import _aminmax_result as aminmax
 from facula._ops import _max_result as max
 from facula._ops import _min_result as min

@@ -567,16 +567,38 @@ PyObject* _cross_entropy_0(Arguments& a) {
   auto&& v3 = a.integer(3);
   auto&& v4 = a.integer(4);
   auto&& v5 = a.real(5);
+  auto&& v6 = a.optional_dtype(6);
   auto made = [&] {
     const Released released(a.work());
-    return facula::_cross_entropy(v0, v1, v2, v3, v4, v5);
+    return facula::_cross_entropy(v0, v1, v2, v3, v4, v5, v6);
   }();
   return named(_cross_entropy_result, result(std::move(made)));
 }
 constexpr Overload _cross_entropy_overloads[] = {
-    {"(Tensor self, Tensor target, Tensor? weight, int reduction, int ignore_index, float label_smoothing)", _cross_entropy_0},
+    {"(Tensor self, Tensor target, Tensor? weight, int reduction, int ignore_index, float label_smoothing, ScalarType? dtype=None)", _cross_entropy_0},
 };
 constexpr OpEntry _cross_entropy_op = {"_cross_entropy", _cross_entropy_overloads, 1};
+
+NamedResult _cross_entropy_with_slope_result = {"_cross_entropy_with_slope", {"loss", "logsumexp", "total", "slope"}, nullptr};
+
+PyObject* _cross_entropy_with_slope_0(Arguments& a) {
+  auto&& v0 = a.tensor(0);
+  auto&& v1 = a.tensor(1);
+  auto&& v2 = a.optional_tensor(2);
+  auto&& v3 = a.integer(3);
+  auto&& v4 = a.integer(4);
+  auto&& v5 = a.real(5);
+  auto&& v6 = a.optional_dtype(6);
+  auto made = [&] {
+    const Released released(a.work());
+    return facula::_cross_entropy_with_slope(v0, v1, v2, v3, v4, v5, v6);
+  }();
+  return named(_cross_entropy_with_slope_result, result(std::move(made)));
+}
+constexpr Overload _cross_entropy_with_slope_overloads[] = {
+    {"(Tensor self, Tensor target, Tensor? weight, int reduction, int ignore_index, float label_smoothing, ScalarType? dtype=None)", _cross_entropy_with_slope_0},
+};
+constexpr OpEntry _cross_entropy_with_slope_op = {"_cross_entropy_with_slope", _cross_entropy_with_slope_overloads, 1};
 
 PyObject* _cross_entropy_backward_0(Arguments& a) {
   auto&& v0 = a.tensor(0);
@@ -633,7 +655,8 @@ const PyMethodDef kFunctions[] = {
     {"binary_cross_entropy", python_function(op_function<binary_cross_entropy_op>), METH_FASTCALL | METH_KEYWORDS, "binary_cross_entropy(input, target, weight=None, reduction=mean, *, out=None)\n\nThe cross entropy of targets and probabilities between 0 and 1. Logarithms stop at -100, so the loss\nis finite."},
     {"kl_div", python_function(op_function<kl_div_op>), METH_FASTCALL | METH_KEYWORDS, "kl_div(input, target, reduction=mean, *, log_target=False)\n\ntarget (log target - self), entry by entry: the divergence of the target from the distribution whose\nlogarithms are `self`."},
     {"cross_entropy_loss", python_function(op_function<cross_entropy_loss_op>), METH_FASTCALL | METH_KEYWORDS, "cross_entropy_loss(input, target, weight=None, reduction=mean, ignore_index=-100, label_smoothing=0.0)\n\nThe cross entropy of the softmax along the class dimension (1, or 0 of a single sample) and the\ntargets: class numbers, or probabilities in a tensor of the shape of `self`. `label_smoothing` mixes\nthat share of the uniform distribution into the targets."},
-    {"_cross_entropy", python_function(op_function<_cross_entropy_op>), METH_FASTCALL | METH_KEYWORDS, "_cross_entropy($module, input, target, weight, reduction, ignore_index, label_smoothing)\n--\n\n`cross_entropy_loss` of the rows of a matrix and class numbers, with the logarithms of the rows'\nsums of exponentials and what a mean is divided by."},
+    {"_cross_entropy", python_function(op_function<_cross_entropy_op>), METH_FASTCALL | METH_KEYWORDS, "_cross_entropy($module, input, target, weight, reduction, ignore_index, label_smoothing, dtype=None)\n--\n\n`cross_entropy_loss` of the rows of a matrix and class numbers, with the logarithms of the rows'\nsums of exponentials and what a mean is divided by. `dtype` is that of the loss: the matrix's own,\nor what it is computed in."},
+    {"_cross_entropy_with_slope", python_function(op_function<_cross_entropy_with_slope_op>), METH_FASTCALL | METH_KEYWORDS, "_cross_entropy_with_slope($module, input, target, weight, reduction, ignore_index, label_smoothing, dtype=None)\n--\n\n`_cross_entropy` together with the gradient of its loss by the matrix. A GPU computes both in one\npass over the matrix; backward then has next to nothing to do."},
     {"_cross_entropy_backward", python_function(op_function<_cross_entropy_backward_op>), METH_FASTCALL | METH_KEYWORDS, "_cross_entropy_backward($module, grad_output, input, target, weight, logsumexp, total, reduction, ignore_index, label_smoothing)\n--\n\nThe gradient of `_cross_entropy` by the matrix."},
     {nullptr, nullptr, 0, nullptr},
 };
@@ -643,6 +666,7 @@ NamedResult* const kNamed[] = {
     &native_batch_norm_result,
     &_batch_norm_backward_result,
     &_cross_entropy_result,
+    &_cross_entropy_with_slope_result,
     nullptr,
 };
 

@@ -1267,9 +1267,20 @@ struct CrossEntropyAttrs {
   int64_t reduction;
   int64_t ignore_index;
   double label_smoothing;
-  static constexpr const char* kNames[] = {"reduction", "ignore_index", "label_smoothing"};
-  auto fields() const { return std::tie(reduction, ignore_index, label_smoothing); }
+  std::optional<ScalarType> dtype;
+  static constexpr const char* kNames[] = {"reduction", "ignore_index", "label_smoothing", "dtype"};
+  auto fields() const { return std::tie(reduction, ignore_index, label_smoothing, dtype); }
   bool operator==(const CrossEntropyAttrs&) const = default;
+};
+
+struct CrossEntropyWithSlopeAttrs {
+  int64_t reduction;
+  int64_t ignore_index;
+  double label_smoothing;
+  std::optional<ScalarType> dtype;
+  static constexpr const char* kNames[] = {"reduction", "ignore_index", "label_smoothing", "dtype"};
+  auto fields() const { return std::tie(reduction, ignore_index, label_smoothing, dtype); }
+  bool operator==(const CrossEntropyWithSlopeAttrs&) const = default;
 };
 
 struct CrossEntropyBackwardAttrs {

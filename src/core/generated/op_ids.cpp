@@ -174,6 +174,7 @@ constexpr OpInfo kOps[kOpCount] = {
     {"kl_div", OpKind::Composite, true},
     {"cross_entropy_loss", OpKind::Composite, true},
     {"_cross_entropy", OpKind::Primitive, true},
+    {"_cross_entropy_with_slope", OpKind::Primitive, true},
     {"_cross_entropy_backward", OpKind::Primitive, true},
     {"rand", OpKind::Random, false},
     {"rand_like", OpKind::Random, false},

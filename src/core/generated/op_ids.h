@@ -171,6 +171,7 @@ enum class OpId : uint16_t {
   kl_div,
   cross_entropy_loss,
   _cross_entropy,
+  _cross_entropy_with_slope,
   _cross_entropy_backward,
   rand,
   rand_like,
@@ -392,7 +393,7 @@ enum class OpId : uint16_t {
   clamp_min,
   clamp_max,
 };
-inline constexpr size_t kOpCount = 383;
+inline constexpr size_t kOpCount = 384;
 
 enum class OpKind : uint8_t { Pointwise, Reduction, Primitive, Composite, View, Random, Creation };
 

@@ -92,7 +92,7 @@ struct CrossEntropyArgs {
   void* losses;        // [rows] of C
   void* shares;        // [rows] of C: w[y], or 0 where the label is ignored; or null
   void* log_sums;      // [rows] of C, or null
-  const void* scale;   // of the logits' dtype: what the gradient of a row is multiplied with
+  const void* scale;   // of C: what the gradient of a row is multiplied with, or null
   const void* total;   // of C: what it is divided by, or null
   void* gradient;      // like the logits, or null
   LossFaults faults;
@@ -129,7 +129,7 @@ FACULA_DEVICE RowLabel row_label(const CrossEntropyArgs& args, int64_t row, bool
 template <class M>
 FACULA_DEVICE typename M::Compute row_scale(const CrossEntropyArgs& args, int64_t row) {
   using C = typename M::Compute;
-  const C scale = M::load(static_cast<const typename M::Bits*>(args.scale)[row * args.scale_step]);
+  const C scale = args.scale ? static_cast<const C*>(args.scale)[row * args.scale_step] : C(1);
   return args.total ? scale / *static_cast<const C*>(args.total) : scale;
 }
 
@@ -296,12 +296,27 @@ FACULA_DEVICE void cross_entropy_long(const CrossEntropyArgs& args) {
   }
 }
 
+// The sum of the weights of all labels, which is known before any logit is read. One block.
+template <class C>
+FACULA_DEVICE void cross_entropy_total(const CrossEntropyArgs& args) {
+  __shared__ double room[kMostRowGroups];
+  const C* w = static_cast<const C*>(args.weight);
+  double sum = 0;
+  FACULA_NO_UNROLL
+  for (int64_t row = threadIdx.x; row < args.rows; row += blockDim.x) {
+    const RowLabel label = row_label(args, row, false);
+    if (label.counts) sum += w ? static_cast<double>(w[label.label]) : 1.0;
+  }
+  sum = team_all(sum, static_cast<int>(blockDim.x), room, AddValues());
+  if (threadIdx.x == 0) *static_cast<C*>(args.shares) = static_cast<C>(sum);
+}
+
 // What becomes of the losses of rows: their sum or mean, or themselves, and the sum of their shares. One block.
 struct EntropySumArgs {
   const void* losses;  // of C
-  const void* shares;
-  void* out;    // of the logits' dtype
-  void* total;  // of C
+  const void* shares;  // of C, or null: the total is there already
+  void* out;           // of the loss's dtype
+  void* total;         // of C
   int64_t rows;
   int32_t reduction;  // 0: none, 1: mean, 2: sum
 };
@@ -318,12 +333,39 @@ FACULA_DEVICE void cross_entropy_sum(const EntropySumArgs& args) {
   for (int64_t i = threadIdx.x; i < args.rows; i += blockDim.x) {
     if (args.reduction == 0) out[i] = M::store(losses[i]);
     sums.a += static_cast<double>(losses[i]);
-    sums.b += static_cast<double>(shares[i]);
+    if (shares) sums.b += static_cast<double>(shares[i]);
   }
   sums = team_all(sums, static_cast<int>(blockDim.x), room, AddValues());
   if (threadIdx.x != 0) return;
+  if (shares) *static_cast<C*>(args.total) = static_cast<C>(sums.b);
+  else sums.b = static_cast<double>(*static_cast<const C*>(args.total));
   if (args.reduction != 0) out[0] = M::store(args.reduction == 1 ? sums.a / sums.b : sums.a);
-  *static_cast<C*>(args.total) = static_cast<C>(sums.b);
+}
+
+// Multiplies all elements by a number that only the GPU knows; where it is one, as it is most of the time, nothing is
+// touched.
+struct UnlessOneArgs {
+  void* data;
+  const void* by;
+  int64_t count;
+};
+template <DType t, DType b, int N>
+FACULA_DEVICE void multiply_unless_one(const UnlessOneArgs& args) {
+  using M = Memory<t>;
+  using C = typename M::Compute;
+  const C by = static_cast<C>(Memory<b>::load(*static_cast<const typename Memory<b>::Bits*>(args.by)));
+  if (by == C(1)) return;
+  typename M::Bits* data = static_cast<typename M::Bits*>(args.data);
+  const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x * N;
+  FACULA_NO_UNROLL
+  for (int64_t at = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * N - elements_before<N>(data);
+       at < args.count; at += step) {
+    C x[N];
+    read_part<M>(data, at, args.count, C(0), x);
+    FACULA_UNROLL
+    for (int e = 0; e < N; ++e) x[e] *= by;
+    write_part<M>(data, at, args.count, x);
+  }
 }
 
 // The gradient alone, from the logarithms that were found before.

@@ -118,8 +118,8 @@ EntropyArguments arguments(const CrossEntropy& what, const CrossEntropyGradient*
   a.ignored = what.ignore_index;
   a.smoothing = what.label_smoothing;
   if (gradient) {
-    a.scale = gradient->scale.impl()->data();
-    a.scale_step = gradient->scale.impl()->numel == 1 ? 0 : 1;
+    a.scale = data_of(gradient->scale);
+    a.scale_step = !gradient->scale.defined() || gradient->scale.impl()->numel == 1 ? 0 : 1;
     a.total = data_of(gradient->total);
     a.gradient = gradient->to_logits.impl()->data();
   }
@@ -133,13 +133,15 @@ uint32_t entropy_threads(int64_t packs) {
   return static_cast<uint32_t>(std::clamp<int64_t>(std::bit_ceil(static_cast<uint64_t>(packs)), 32, 1024));
 }
 
-// Losses, shares and logarithms of rows, and the gradient where there is one: only then rows are worth keeping.
+// Losses, shares and logarithms of rows, and the gradient where there is one: only then rows are worth keeping. Longer
+// ones would leave room for a single row on a multiprocessor, which could then not read one while it writes another;
+// what is read a second time comes from the cache.
 void run_rows(const EntropyArguments& a, ScalarType t, const Work& work) {
   const int pack = entropy_pack(a, t);
   const int64_t packs = (a.n + 2 * pack - 2) / pack;
   uint32_t threads = entropy_threads(ceil_div(packs, 4));
   auto each = static_cast<int>(std::bit_ceil(static_cast<uint64_t>(ceil_div(packs, threads))));
-  if (!a.gradient || each > 8) {
+  if (!a.gradient || each > 4) {
     each = 0;
     threads = std::min(threads, 512u);
   }
@@ -195,7 +197,16 @@ const Kernel& entropy_sum_kernel(ScalarType t) {
   });
 }
 
-// `loss` is of the logits' dtype, the others are of the compute type.
+void sum_up(const EntropyArguments& a, int64_t reduction, const Tensor& loss, const Tensor& total, const Work& work) {
+  KernelArguments args;
+  args.put(EntropySumArguments{a.losses, a.shares, loss.impl()->data(), total.impl()->data(), a.rows,
+                               reduction == Reduction::None   ? 0
+                               : reduction == Reduction::Mean ? 1
+                                                              : 2});
+  launch(entropy_sum_kernel(loss.scalar_type()), {1}, {1024}, 0, args.pointers(), work);
+}
+
+// `loss` is of the logits' dtype or of the compute type, as the others are.
 void cross_entropy_gpu(const Tensor& self, const Tensor& target, const Tensor& weight, int64_t reduction,
                        int64_t ignored, double smoothing, const Tensor& loss, const Tensor& log_sums,
                        const Tensor& total) {
@@ -209,12 +220,35 @@ void cross_entropy_gpu(const Tensor& self, const Tensor& target, const Tensor& w
   a.shares = memory.data() + bytes;
   a.log_sums = log_sums.impl()->data();
   run_rows(a, x->dtype, work);
+  sum_up(a, reduction, loss, total, work);
+}
+
+const Kernel& entropy_total_kernel(ScalarType compute) {
+  static auto* table = new KernelTable<2>;
+  return table->get(compute == kDouble, [&] {
+    return template_kernel("loss.h", "cross_entropy_total", "CrossEntropyArgs",
+                           str("cross_entropy_total<", compute == kDouble ? "double" : "float", ">"), 1024);
+  });
+}
+
+// The same and the gradient, whose divisor comes from the labels alone.
+void cross_entropy_with_slope_gpu(const Tensor& self, const Tensor& target, const Tensor& weight, int64_t reduction,
+                                  int64_t ignored, double smoothing, const Tensor& loss, const Tensor& log_sums,
+                                  const Tensor& total, const Tensor& slope) {
+  const TensorImpl* x = self.impl();
+  const TensorWork work("cross_entropy_loss", {&self, &target, &weight, &loss, &log_sums, &total, &slope});
+  const CrossEntropyGradient gradient{Tensor(), reduction == Reduction::Mean ? total : Tensor(), slope};
+  DeviceScratch losses(work.device(), static_cast<size_t>(x->sizes[0]) * elementSize(total.scalar_type()), work.op());
+  EntropyArguments a = arguments({self, target, weight, ignored, smoothing}, &gradient, work.op(), work.device());
+  a.shares = total.impl()->data();
   KernelArguments args;
-  args.put(EntropySumArguments{a.losses, a.shares, loss.impl()->data(), total.impl()->data(), rows,
-                               reduction == Reduction::None   ? 0
-                               : reduction == Reduction::Mean ? 1
-                                                              : 2});
-  launch(entropy_sum_kernel(x->dtype), {1}, {1024}, 0, args.pointers(), work);
+  args.put(a);
+  launch(entropy_total_kernel(total.scalar_type()), {1}, {1024}, 0, args.pointers(), work);
+  a.shares = nullptr;
+  a.losses = losses.data();
+  a.log_sums = log_sums.impl()->data();
+  run_rows(a, x->dtype, work);
+  sum_up(a, reduction, loss, total, work);
 }
 
 void cross_entropy_backward_gpu(const Tensor& grad, const Tensor& self, const Tensor& target, const Tensor& weight,
@@ -225,8 +259,37 @@ void cross_entropy_backward_gpu(const Tensor& grad, const Tensor& self, const Te
 }
 
 const KernelRegistration cross_entropy_registration(OpId::_cross_entropy, DeviceType::CUDA, &cross_entropy_gpu);
+const KernelRegistration cross_entropy_with_slope_registration(OpId::_cross_entropy_with_slope, DeviceType::CUDA,
+                                                               &cross_entropy_with_slope_gpu);
 const KernelRegistration cross_entropy_backward_registration(OpId::_cross_entropy_backward, DeviceType::CUDA,
                                                              &cross_entropy_backward_gpu);
 
+const Kernel& unless_one_kernel(ScalarType t, ScalarType by, int pack) {
+  static auto* table = new KernelTable<4 * 4 * 2>;
+  return table->get((float_number(t) * 4 + float_number(by)) * 2 + (pack == 1), [&] {
+    return template_kernel("loss.h", "multiply_unless_one", "UnlessOneArgs",
+                           str("multiply_unless_one<", dtype_text(t), ", ", dtype_text(by), ", ", pack, ">"),
+                           kTeamThreads);
+  });
+}
+struct UnlessOneArguments {
+  void* data;
+  const void* by;
+  int64_t count;
+};
+
 }  // namespace
+
+void multiply_unless_one(const Tensor& tensor, const Tensor& by) {
+  const TensorImpl* t = tensor.impl();
+  if (t->numel == 0) return;
+  const TensorWork work("_cross_entropy_backward", {&tensor, &by});
+  const int pack = pack_of({{t->data(), t->dtype}});
+  const int64_t blocks = std::min<int64_t>(2048, ceil_div(t->numel, static_cast<int64_t>(kTeamThreads) * pack) + 1);
+  KernelArguments args;
+  args.put(UnlessOneArguments{t->data(), by.impl()->data(), t->numel});
+  launch(unless_one_kernel(t->dtype, by.scalar_type(), pack), {static_cast<uint32_t>(blocks)}, {kTeamThreads}, 0,
+         args.pointers(), work);
+}
+
 }  // namespace facula::gpu

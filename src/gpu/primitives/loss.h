@@ -18,7 +18,8 @@ struct CrossEntropy {
 };
 struct CrossEntropyGradient {
   const Tensor&
-      scale;  // what is multiplied with the gradient of each row's loss: one number, or one a row, in the logits' dtype
+      scale;  // what the gradient of each row's loss is multiplied with: one number, or one a row, in the compute
+              // type, or undefined: one
   const Tensor& total;      // what it is divided by: one number in the compute type, or undefined
   const Tensor& to_logits;  // laid out as the logits; may be the logits themselves
 };
@@ -29,5 +30,9 @@ void cross_entropy(const CrossEntropy& what, const Tensor& losses, const Tensor&
                    const CrossEntropyGradient* gradient);
 // The gradient alone, from the logarithms.
 void cross_entropy_backward(const CrossEntropy& what, const Tensor& log_sums, const CrossEntropyGradient& gradient);
+
+// Multiplies a contiguous tensor of a float dtype in place by one number of a float dtype on the same GPU; costs next
+// to nothing where that is one.
+void multiply_unless_one(const Tensor& tensor, const Tensor& by);
 
 }  // namespace facula::gpu

@@ -1175,10 +1175,6 @@ Tensor kl_div(const Tensor& self, const Tensor& target, int64_t reduction, bool 
 }
 
 Tensor cross_entropy_loss(const Tensor& self, const Tensor& target, const std::optional<Tensor>& weight, int64_t reduction, int64_t ignore_index, double label_smoothing) {
-  if (detail::autocast_active()) [[unlikely]] {
-    const detail::AutocastCall cast(detail::CastPolicy::Float32, detail::CastPolicy::Float32, self, target, weight);
-    if (cast) return facula::cross_entropy_loss(cast(self), cast(target), cast(weight), reduction, ignore_index, label_smoothing);
-  }
   if (detail::call_hooks_active()) [[unlikely]] {
     const detail::AttrsOf attrs(CrossEntropyLossAttrs{detail::owned(reduction), detail::owned(ignore_index), detail::owned(label_smoothing)});
     const autograd::NanCheck check(OpId::cross_entropy_loss, &attrs, false, {{"self", self}, {"target", target}, {"weight", weight}});
@@ -1212,11 +1208,11 @@ struct CrossEntropyBackward0 final : autograd::TapeNode {
   }
 };
 
-std::tuple<Tensor, Tensor, Tensor> _cross_entropy_tracked(uint8_t flags, const Tensor& self, const Tensor& target, const std::optional<Tensor>& weight, int64_t reduction, int64_t ignore_index, double label_smoothing) {
+std::tuple<Tensor, Tensor, Tensor> _cross_entropy_tracked(uint8_t flags, const Tensor& self, const Tensor& target, const std::optional<Tensor>& weight, int64_t reduction, int64_t ignore_index, double label_smoothing, std::optional<ScalarType> dtype) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::_cross_entropy, self, target, weight);
     return autograd::unflat<std::tuple<Tensor, Tensor, Tensor>>(autograd::batch_loop(
-        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::_cross_entropy(t[0], t[1], autograd::optional_at(t, 2), reduction, ignore_index, label_smoothing)); }));
+        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::_cross_entropy(t[0], t[1], autograd::optional_at(t, 2), reduction, ignore_index, label_smoothing, dtype)); }));
   }
   autograd::Call call(OpId::_cross_entropy, flags, self);
   auto node = call.node<CrossEntropyBackward0>();
@@ -1230,7 +1226,7 @@ std::tuple<Tensor, Tensor, Tensor> _cross_entropy_tracked(uint8_t flags, const T
   }
   std::tuple<Tensor, Tensor, Tensor> result = [&] {
     const detail::Below below;
-    return facula::_cross_entropy(self, target, weight, reduction, ignore_index, label_smoothing);
+    return facula::_cross_entropy(self, target, weight, reduction, ignore_index, label_smoothing, dtype);
   }();
   if (node) {
     if (node->needs(0)) node->logsumexp_.save_output(std::get<1>(result), 1, call.dual());
@@ -1242,15 +1238,91 @@ std::tuple<Tensor, Tensor, Tensor> _cross_entropy_tracked(uint8_t flags, const T
 
 }  // namespace
 
-std::tuple<Tensor, Tensor, Tensor> _cross_entropy(const Tensor& self, const Tensor& target, const std::optional<Tensor>& weight, int64_t reduction, int64_t ignore_index, double label_smoothing) {
-  if (const uint8_t flags = autograd::tracked(self, target, weight)) [[unlikely]] return _cross_entropy_tracked(flags, self, target, weight, reduction, ignore_index, label_smoothing);
+std::tuple<Tensor, Tensor, Tensor> _cross_entropy(const Tensor& self, const Tensor& target, const std::optional<Tensor>& weight, int64_t reduction, int64_t ignore_index, double label_smoothing, std::optional<ScalarType> dtype) {
+  if (detail::autocast_active()) [[unlikely]] {
+    const detail::AutocastCall cast(detail::CastPolicy::Dtype, detail::CastPolicy::Dtype, self, target, weight);
+    if (cast) return facula::_cross_entropy(cast(self), cast(target), cast(weight), reduction, ignore_index, label_smoothing, cast.dtype(dtype, self));
+  }
+  if (const uint8_t flags = autograd::tracked(self, target, weight)) [[unlikely]] return _cross_entropy_tracked(flags, self, target, weight, reduction, ignore_index, label_smoothing, dtype);
   if (detail::call_hooks_active()) [[unlikely]] {
-    const detail::AttrsOf attrs(CrossEntropyAttrs{detail::owned(reduction), detail::owned(ignore_index), detail::owned(label_smoothing)});
+    const detail::AttrsOf attrs(CrossEntropyAttrs{detail::owned(reduction), detail::owned(ignore_index), detail::owned(label_smoothing), detail::owned(dtype)});
     const autograd::NanCheck check(OpId::_cross_entropy, &attrs, false, {{"self", self}, {"target", target}, {"weight", weight}});
-    if (check) return check(facula::_cross_entropy(self, target, weight, reduction, ignore_index, label_smoothing));
+    if (check) return check(facula::_cross_entropy(self, target, weight, reduction, ignore_index, label_smoothing, dtype));
     detail::report_call(OpId::_cross_entropy, attrs);
   }
-  return meaning::_cross_entropy(self, target, weight, reduction, ignore_index, label_smoothing);
+  return meaning::_cross_entropy(self, target, weight, reduction, ignore_index, label_smoothing, dtype);
+}
+
+namespace {
+
+struct CrossEntropyWithSlopeBackward0 final : autograd::TapeNode {
+  autograd::SavedTensor self_;
+  autograd::SavedTensor target_;
+  autograd::SavedTensor weight_;
+  autograd::SavedTensor logsumexp_;
+  autograd::SavedTensor total_;
+  autograd::SavedTensor slope_;
+  int64_t reduction_{};
+  int64_t ignore_index_{};
+  double label_smoothing_{};
+  std::string name() const override { return "CrossEntropyWithSlopeBackward0"; }
+  void run(ArrayRef<Tensor> grads, Tensor* out) override {
+    if (needs(0)) out[0] = vjp::_cross_entropy_with_slope_self(grads, self_.unpack(*this), target_.unpack(*this), weight_.unpack_optional(*this), logsumexp_.unpack(*this), total_.unpack(*this), slope_.unpack(*this), detail::borrowed(reduction_), detail::borrowed(ignore_index_), detail::borrowed(label_smoothing_));
+  }
+  void release_saved() override {
+    self_.reset();
+    target_.reset();
+    weight_.reset();
+    logsumexp_.reset();
+    total_.reset();
+    slope_.reset();
+  }
+};
+
+std::tuple<Tensor, Tensor, Tensor, Tensor> _cross_entropy_with_slope_tracked(uint8_t flags, const Tensor& self, const Tensor& target, const std::optional<Tensor>& weight, int64_t reduction, int64_t ignore_index, double label_smoothing, std::optional<ScalarType> dtype) {
+  if (flags == detail::kTracksBatch) {
+    const autograd::BatchCall batch(OpId::_cross_entropy_with_slope, self, target, weight);
+    return autograd::unflat<std::tuple<Tensor, Tensor, Tensor, Tensor>>(autograd::batch_loop(
+        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::_cross_entropy_with_slope(t[0], t[1], autograd::optional_at(t, 2), reduction, ignore_index, label_smoothing, dtype)); }));
+  }
+  autograd::Call call(OpId::_cross_entropy_with_slope, flags, self);
+  auto node = call.node<CrossEntropyWithSlopeBackward0>();
+  if (node) {
+    if (node->needs(0)) node->self_.save(self);
+    if (node->needs(0)) node->target_.save(target);
+    if (node->needs(0)) node->weight_.save(weight);
+    node->reduction_ = detail::owned(reduction);
+    node->ignore_index_ = detail::owned(ignore_index);
+    node->label_smoothing_ = detail::owned(label_smoothing);
+  }
+  std::tuple<Tensor, Tensor, Tensor, Tensor> result = [&] {
+    const detail::Below below;
+    return facula::_cross_entropy_with_slope(self, target, weight, reduction, ignore_index, label_smoothing, dtype);
+  }();
+  if (node) {
+    if (node->needs(0)) node->logsumexp_.save_output(std::get<1>(result), 1, call.dual());
+    if (node->needs(0)) node->total_.save_output(std::get<2>(result), 2, call.dual());
+    if (node->needs(0)) node->slope_.save_output(std::get<3>(result), 3, call.dual());
+  }
+  call.finish(node, result);
+  return result;
+}
+
+}  // namespace
+
+std::tuple<Tensor, Tensor, Tensor, Tensor> _cross_entropy_with_slope(const Tensor& self, const Tensor& target, const std::optional<Tensor>& weight, int64_t reduction, int64_t ignore_index, double label_smoothing, std::optional<ScalarType> dtype) {
+  if (detail::autocast_active()) [[unlikely]] {
+    const detail::AutocastCall cast(detail::CastPolicy::Dtype, detail::CastPolicy::Dtype, self, target, weight);
+    if (cast) return facula::_cross_entropy_with_slope(cast(self), cast(target), cast(weight), reduction, ignore_index, label_smoothing, cast.dtype(dtype, self));
+  }
+  if (const uint8_t flags = autograd::tracked(self, target, weight)) [[unlikely]] return _cross_entropy_with_slope_tracked(flags, self, target, weight, reduction, ignore_index, label_smoothing, dtype);
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(CrossEntropyWithSlopeAttrs{detail::owned(reduction), detail::owned(ignore_index), detail::owned(label_smoothing), detail::owned(dtype)});
+    const autograd::NanCheck check(OpId::_cross_entropy_with_slope, &attrs, false, {{"self", self}, {"target", target}, {"weight", weight}});
+    if (check) return check(facula::_cross_entropy_with_slope(self, target, weight, reduction, ignore_index, label_smoothing, dtype));
+    detail::report_call(OpId::_cross_entropy_with_slope, attrs);
+  }
+  return meaning::_cross_entropy_with_slope(self, target, weight, reduction, ignore_index, label_smoothing, dtype);
 }
 
 Tensor _cross_entropy_backward(const Tensor& grad_output, const Tensor& self, const Tensor& target, const std::optional<Tensor>& weight, const Tensor& logsumexp, const Tensor& total, int64_t reduction, int64_t ignore_index, double label_smoothing) {

@@ -161,6 +161,7 @@ std::array<Tensor, 4> binary_cross_entropy_with_logits(std::array<bool, 4> needs
 Tensor nll_loss_self(const Tensor& grad, IntArrayRef self_sizes, const Tensor& target, const std::optional<Tensor>& weight, int64_t reduction, int64_t ignore_index);
 std::array<Tensor, 3> native_batch_norm(std::array<bool, 3> needs, ArrayRef<Tensor> grads, const Tensor& input, const std::optional<Tensor>& weight, const Tensor& save_mean, const Tensor& save_invstd, bool training);
 Tensor _cross_entropy_self(ArrayRef<Tensor> grads, const Tensor& self, const Tensor& target, const std::optional<Tensor>& weight, const Tensor& logsumexp, const Tensor& total, int64_t reduction, int64_t ignore_index, double label_smoothing);
+Tensor _cross_entropy_with_slope_self(ArrayRef<Tensor> grads, const Tensor& self, const Tensor& target, const std::optional<Tensor>& weight, const Tensor& logsumexp, const Tensor& total, const Tensor& slope, int64_t reduction, int64_t ignore_index, double label_smoothing);
 
 // random
 Tensor native_dropout_input(ArrayRef<Tensor> grads, const Tensor& result1, double p, std::optional<bool> train);

@@ -166,7 +166,8 @@ Tensor prelu(const Tensor& self, const Tensor& weight);
 Tensor binary_cross_entropy(const Tensor& self, const Tensor& target, const std::optional<Tensor>& weight, int64_t reduction);
 Tensor kl_div(const Tensor& self, const Tensor& target, int64_t reduction, bool log_target);
 Tensor cross_entropy_loss(const Tensor& self, const Tensor& target, const std::optional<Tensor>& weight, int64_t reduction, int64_t ignore_index, double label_smoothing);
-std::tuple<Tensor, Tensor, Tensor> _cross_entropy(const Tensor& self, const Tensor& target, const std::optional<Tensor>& weight, int64_t reduction, int64_t ignore_index, double label_smoothing);
+std::tuple<Tensor, Tensor, Tensor> _cross_entropy(const Tensor& self, const Tensor& target, const std::optional<Tensor>& weight, int64_t reduction, int64_t ignore_index, double label_smoothing, std::optional<ScalarType> dtype);
+std::tuple<Tensor, Tensor, Tensor, Tensor> _cross_entropy_with_slope(const Tensor& self, const Tensor& target, const std::optional<Tensor>& weight, int64_t reduction, int64_t ignore_index, double label_smoothing, std::optional<ScalarType> dtype);
 Tensor _cross_entropy_backward(const Tensor& grad_output, const Tensor& self, const Tensor& target, const std::optional<Tensor>& weight, const Tensor& logsumexp, const Tensor& total, int64_t reduction, int64_t ignore_index, double label_smoothing);
 
 // random

@@ -1,7 +1,11 @@
 // The gradients of softmax, the normalisations and the distances; the first two are ops themselves (ops/nn_backward.cpp). Those of losses are in losses.cpp.
+#include "autograd/engine.h"
+#include "gpu/primitives/loss.h"
 #include "ops/generated/gradients.h"
 #include "ops/gradients/formula.h"
 #include "ops/gradients/pieces.h"
+
+#include <facula/reduction.h>
 
 #include <algorithm>
 
@@ -73,6 +77,40 @@ Tensor _cross_entropy_self(ArrayRef<Tensor> grads, const Tensor& self, const Ten
     result = result.defined() ? result + part : part;
   }
   return result;
+}
+
+Tensor _cross_entropy_with_slope_self(ArrayRef<Tensor> grads, const Tensor& self, const Tensor& target,
+                                      const std::optional<Tensor>& weight, const Tensor& logsumexp, const Tensor& total,
+                                      const Tensor& slope, int64_t reduction, int64_t ignore_index,
+                                      double label_smoothing) {
+  const Tensor& grad = grads[0];
+  Tensor result;
+  if (grad.defined() && reduction != Reduction::None && !watched(grad, self, weight, logsumexp, total, slope) &&
+      slope.is_cuda() && autograd::saved_is_freed_after() && slope.impl()->storage->use_count() == 1) {
+    // Nobody will look at the slope again.
+    gpu::multiply_unless_one(slope, grad);
+    result = slope;
+    if (!grads[1].defined() && !grads[3].defined()) return result;
+  }
+  const Tensor first = result.defined() ? Tensor() : grad;
+  const Tensor part = _cross_entropy_self({first, grads[1], grads[2]}, self, target, weight, logsumexp, total,
+                                          reduction, ignore_index, label_smoothing);
+  if (part.defined()) result = result.defined() ? result + part : part;
+  if (!grads[3].defined()) return result;
+  // The slope of a row is a multiple of its softmax, and something that does not depend on it.
+  const ScalarType work = working_dtype(self.scalar_type());
+  const Tensor counted = target.ne(ignore_index).to(work);
+  Tensor factor = counted * (1 - label_smoothing);
+  const bool weighted = weight && weight->defined();
+  if (weighted) factor = factor * weight->to(work).index_select(0, target.masked_fill(target.eq(ignore_index), 0));
+  if (label_smoothing != 0) {
+    const Scalar spread = label_smoothing / static_cast<double>(self.size(1));
+    factor = factor + (weighted ? counted * (weight->to(work).sum() * spread) : counted * label_smoothing);
+  }
+  if (reduction == Reduction::Mean) factor = factor / total.to(work);
+  const Tensor p = (self.to(work) - logsumexp.to(work).unsqueeze(1)).exp(), along = grads[3].to(work) * p;
+  const Tensor bent = ((along - p * along.sum(1, true)) * factor.unsqueeze(1)).to(self.scalar_type());
+  return result.defined() ? result + bent : bent;
 }
 
 // With c = x1 . x2 / (n1 n2): x2 / (n1 n2) - x1 c / n1^2; the second part only where the length is not held at eps.
