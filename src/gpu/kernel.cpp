@@ -220,6 +220,11 @@ std::vector<char> compiled_binary(const std::string& name, const std::string& so
 
 const std::string& cache_folder() { return disk_cache().folder(); }
 
+size_t argument_bytes(int device) {
+  const Compiler* by = compiler();
+  return by ? std::min(by->argument_bytes(), driver()->argument_bytes(properties(device))) : 4096;
+}
+
 CacheStats cache_stats() {
   CacheStats stats;
   stats.memory_hits = counters().memory_hits.load(std::memory_order_relaxed);

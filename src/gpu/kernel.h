@@ -44,6 +44,9 @@ class Kernel {
 std::vector<char> compiled_binary(const std::string& name, const std::string& source, const std::string& chip,
                                   std::span<const std::string> options, const char* op);
 
+// What the arguments of a kernel may take on a device, as far as chip, driver and compiler go.
+size_t argument_bytes(int device);
+
 // The headers that every kernel may include, embedded in the library.
 std::span<const SourceHeader> kernel_headers();
 

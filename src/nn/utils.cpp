@@ -1,4 +1,6 @@
 // What training loops do to the parameters of a whole network.
+#include "ops/foreach.h"
+
 #include <facula/autograd/modes.h>
 #include <facula/facula.h>
 #include <facula/nn/utils.h>
@@ -15,10 +17,15 @@ std::vector<Tensor> gradients(const std::vector<Tensor>& parameters) {
   return all;
 }
 
-// The norm of a tensor in float at least: half types would overflow.
-Tensor norm_of(const Tensor& tensor, double p) {
-  const Tensor wide = elementSize(tensor.scalar_type()) < 4 ? tensor.to(kFloat) : tensor;
-  return wide.norm(p);
+// The norm of all tensors as one vector, in float at least: half types would overflow.
+Tensor norm_of(const std::vector<Tensor>& tensors, double p, const char* op) {
+  if (p > 0) return foreach_norm(tensors, p, op);
+  std::vector<Tensor> norms;
+  for (const Tensor& t : tensors) {
+    const Tensor wide = elementSize(t.scalar_type()) < 4 ? t.to(kFloat) : t;
+    norms.push_back(wide.norm(p).to(tensors[0].device(), kDouble));
+  }
+  return facula::stack(norms).norm(p);
 }
 
 }  // namespace
@@ -26,21 +33,18 @@ Tensor norm_of(const Tensor& tensor, double p) {
 double clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm, double norm_type,
                        bool error_if_nonfinite) {
   const NoGradGuard quiet;
-  const std::vector<Tensor> grads = gradients(parameters);
+  const char* op = "clip_grad_norm_";
+  std::vector<Tensor> grads = gradients(parameters);
   if (grads.empty()) return 0.0;
-  // Norms stay where they are until all are queued; one number crosses to the host.
-  std::vector<Tensor> norms;
-  for (const Tensor& grad : grads) norms.push_back(norm_of(grad.detach(), norm_type).to(grads[0].device()).to(kDouble));
-  const double total = facula::stack(norms).norm(norm_type).item<double>();
+  for (Tensor& grad : grads) grad = grad.detach();
+  const Tensor norm = norm_of(grads, norm_type, op);
   FACULA_CHECK(
-      !error_if_nonfinite || std::isfinite(total), ValueError, "clip_grad_norm_: the total norm of order ", norm_type,
-      " for gradients is ", total,
+      !error_if_nonfinite || std::isfinite(norm.item<double>()), ValueError, op, ": the total norm of order ",
+      norm_type, " for gradients is ", norm.item<double>(),
       ", so it cannot be clipped. To disable this error and scale the gradients with the non-finite norm anyway, ",
       "set error_if_nonfinite=false");
-  const double scale = max_norm / (total + 1e-6);
-  if (scale < 1 || std::isnan(scale))
-    for (Tensor grad : grads) grad.detach().mul_(scale);
-  return total;
+  foreach_clip_(grads, norm, max_norm, op);
+  return norm.item<double>();  // crosses to the host when all is queued
 }
 
 double clip_grad_norm_(const Tensor& parameter, double max_norm, double norm_type, bool error_if_nonfinite) {

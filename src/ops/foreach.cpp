@@ -235,6 +235,16 @@ void foreach_scale_(TensorList tensors, const Tensor& factor, const char* op) {
   });
 }
 
+void foreach_clip_(TensorList tensors, const Tensor& norm, double max_norm, const char* op) {
+  const NoGradGuard no_grad;
+  const std::vector<Tensor> norms = {norm.detach()}, factors = {empty_like(norms[0])};
+  Foreach f(op, 1, norm.scalar_type());
+  const Term factor = f.number(max_norm) / (f.load(norms) + f.number(1e-6));
+  f.store(f.apply(ScalarOp::minimum, factor, f.number(1.0)), factors);  // NaN stays NaN
+  f.run();
+  foreach_scale_(tensors, factors[0], op);
+}
+
 void foreach_unscale_(TensorList tensors, const Tensor& found_inf, const Tensor& factor, const char* op) {
   const NoGradGuard no_grad;
   std::vector<Tensor> dense;

@@ -84,6 +84,8 @@ inline Term sub_scaled(Term a, Term b, Term alpha) { return a.of->apply(ScalarOp
 FACULA_API Tensor foreach_norm(TensorList tensors, double ord, const char* op);
 // Multiplies all tensors by a tensor of one element, in place.
 FACULA_API void foreach_scale_(TensorList tensors, const Tensor& factor, const char* op);
+// Scales all tensors, whose norm is known, down to `max_norm`, in place; nothing is asked of a device.
+FACULA_API void foreach_clip_(TensorList tensors, const Tensor& norm, double max_norm, const char* op);
 // Multiplies all tensors by a factor of one element, in place, and sets the float `found_inf` to one where a product, or what
 // it was made of, is infinite or NaN.
 FACULA_API void foreach_unscale_(TensorList tensors, const Tensor& found_inf, const Tensor& factor, const char* op);

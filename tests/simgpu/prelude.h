@@ -423,7 +423,12 @@ struct simgpu_caller;
 template <class... A, void (*kernel)(A...)>
 struct simgpu_caller<kernel> {
   static constexpr unsigned kSizes[sizeof...(A) + 1] = {sizeof(A)..., 0};
-  static_assert((sizeof(A) + ... + 0) <= 4096, "the arguments of a kernel are larger than 4096 bytes");
+#if defined(SIMGPU_HIP)
+  static constexpr int kMostBytes = 4096;
+#else
+  static constexpr int kMostBytes = 32764;  // CUDA 12.1 and newer
+#endif
+  static_assert((sizeof(A) + ... + 0) <= kMostBytes, "the arguments of a kernel are larger than the chip takes");
   template <unsigned... I>
   __attribute__((no_sanitize("kernel-address"))) static void call(void** arguments, simgpu_indices<I...>) {
     kernel(*static_cast<typename simgpu_bare<A>::type*>(arguments[I])...);

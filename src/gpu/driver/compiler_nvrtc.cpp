@@ -71,6 +71,7 @@ class Nvrtc final : public Compiler {
     int major = 0, minor = 0;
     table_.nvrtcVersion(&major, &minor);
     version_ = str("nvrtc ", major, ".", minor);
+    if (major > 12 || (major == 12 && minor >= 1)) argument_bytes_ = 32764;
     // The compiler looks for its built-in functions by name only; in a Python package they lie next to it.
     const std::string folder = path_.substr(0, path_.rfind('/') + 1);
     if (!folder.empty())
@@ -86,6 +87,7 @@ class Nvrtc final : public Compiler {
 
   const std::string& version() const override { return version_; }
   const std::string& path() const override { return path_; }
+  size_t argument_bytes() const override { return argument_bytes_; }
 
   CompileResult compile(const std::string& name, const std::string& source, std::span<const SourceHeader> headers,
                         const std::string& chip, std::span<const std::string> options) override {
@@ -146,6 +148,7 @@ class Nvrtc final : public Compiler {
 
   Table table_;
   std::string path_, version_;
+  size_t argument_bytes_ = 4096;
   std::vector<int> chips_;  // numbers of the chips it knows, ascending; empty when it does not tell
 };
 

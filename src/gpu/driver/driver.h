@@ -177,6 +177,12 @@ class Driver {
   virtual Status destroy_graph(GraphHandle graph) = 0;
   virtual Status destroy_graph_exec(GraphExecHandle exec) = 0;
   virtual Status graph_to_dot(GraphHandle graph, const char* path) = 0;
+
+  // What the arguments of a launch may take on a chip.
+  virtual size_t argument_bytes(const DeviceProperties& chip) const {
+    static_cast<void>(chip);
+    return 4096;
+  }
 };
 
 // One header that a kernel's text includes by name.
@@ -209,6 +215,8 @@ class Compiler {
   virtual CompileResult compile(const std::string& name, const std::string& source,
                                 std::span<const SourceHeader> headers, const std::string& chip,
                                 std::span<const std::string> options) = 0;
+  // What the arguments of a kernel may take, as far as the compiler goes.
+  virtual size_t argument_bytes() const { return 4096; }
 };
 
 // The driver of this machine, looked for once. nullptr where there is none, or none that works: `why_no_driver` says why.

@@ -61,6 +61,10 @@ class CudaDriver final : public Driver {
   std::string version_text() const override { return "CUDA " + cuda_version_text(version_); }
   const std::string& path() const override { return path_; }
 
+  size_t argument_bytes(const DeviceProperties& chip) const override {
+    return version_ >= 12010 && chip.major >= 7 ? 32764 : 4096;
+  }
+
   std::string describe(Status s) const override {
     if (s.ok()) return "no error";
     const char *name = nullptr, *text = nullptr;

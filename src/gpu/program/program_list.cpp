@@ -1,5 +1,6 @@
-// Programs over many sets of arrays on a GPU: as many sets as the arguments of a kernel hold go into one launch. Addresses travel in
-// the arguments, so that nothing is copied and a graph that captures the launch holds all it needs.
+// Programs over many sets of arrays on a GPU: as many sets as the arguments of a kernel hold go into one launch, which
+// on NVIDIA's chips are hundreds. Addresses travel in the arguments, so that nothing is copied and a graph that
+// captures the launch holds all it needs.
 #include "gpu/program/layout.h"
 #include "gpu/program/program_state.h"
 
@@ -7,6 +8,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <map>
 #include <tuple>
 
@@ -34,6 +36,37 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr size_t kFewItems = 16;
+
+// KernelArguments for as many as the newest chips take.
+class ListArguments {
+ public:
+  static constexpr size_t kCapacity = 32764;
+  template <class T>
+  void put(const T& value) {
+    put(&value, sizeof(T), alignof(T));
+  }
+  void put_params(const Program& program, const ParamValue* params) {
+    KernelArguments alone;
+    alone.put_params(program, params);
+    put(alone.pointers()[0], alone.size(), 8);
+  }
+  void** pointers() {
+    pointer_ = bytes_;
+    return &pointer_;
+  }
+
+ private:
+  void put(const void* value, size_t bytes, size_t alignment) {
+    size_ = (size_ + alignment - 1) / alignment * alignment;
+    FACULA_INTERNAL_CHECK(size_ + bytes <= sizeof bytes_);
+    std::memcpy(bytes_ + size_, value, bytes);
+    size_ += bytes;
+  }
+
+  void* pointer_ = nullptr;
+  size_t size_ = 0;
+  alignas(16) char bytes_[kCapacity + 64];
+};
 
 using Pointers = ListKernels::Pointers;
 using ListKernel = ListKernels::Made;
@@ -109,7 +142,7 @@ int64_t launch_items(const ProgramState& s, std::span<const ListItem> items, siz
   vector = std::max(vector, 0);
   const ListKernel& k = kernel_of(s, {room, vector, constant, pointers, reduce});
 
-  KernelArguments args;
+  ListArguments args;
   args.put(s.faults ? fault_buffer(work.device) : nullptr);
   args.put(static_cast<int64_t>(reinterpret_cast<intptr_t>(work.op)));
   args.put(partials);
@@ -146,13 +179,20 @@ void launch_all(const ProgramState& s, std::span<const ListItem> items, uint64_t
   if (items.empty()) return;
   const Pointers pointers = find_pointers(items, loads, arrays);
   const size_t for_one = 8 + 8 * pointers.count + 4, fixed = 16 + 16 + 8 + params_bytes(s.program) + 8;
-  const size_t most = (KernelArguments::kCapacity - fixed) / for_one / 2 * 2;
-  FACULA_CHECK(most >= kFewItems, NotSupportedError, work.op, ": the program has too many arrays (", arrays, ")");
+  const size_t always = (KernelArguments::kCapacity - fixed) / for_one / 2 * 2;
+  FACULA_CHECK(always >= kFewItems, NotSupportedError, work.op, ": the program has too many arrays (", arrays, ")");
+  const size_t most = (std::min(argument_bytes(work.device), ListArguments::kCapacity) - fixed) / for_one / 2 * 2;
+  // A kernel for each of a few lengths: all of its arguments travel with every launch.
+  const auto room_for = [&](size_t count) {
+    size_t room = count <= kFewItems ? kFewItems : always;
+    while (room < count) room = std::min(2 * room, most);
+    return room;
+  };
   const size_t width = reduce != 0 ? elementSize(s.program.stores().back().dtype) : 0;
   for (size_t at = 0; at < items.size(); at += most) {
     const auto part = items.subspan(at, std::min(most, items.size() - at));
-    const size_t room = part.size() <= kFewItems ? kFewItems : most;
-    const int64_t blocks = launch_items(s, part, room, constant, pointers, params, reduce, partials, work);
+    const int64_t blocks =
+        launch_items(s, part, room_for(part.size()), constant, pointers, params, reduce, partials, work);
     partials += static_cast<size_t>(blocks) * width;
   }
 }

@@ -30,9 +30,11 @@ def get_total_norm(tensors: _Tensors, norm_type: float = 2.0, error_if_nonfinite
     if not tensors:
         return _native.tensor(0.0)
     norm_type = float(norm_type)
-    first = tensors[0].device
-    norms = [(t.float() if t.element_size() < 4 else t).norm(norm_type).to(first) for t in tensors]
-    total = _native.stack(norms).norm(norm_type)
+    if norm_type > 0:
+        total = _native._optim.norm(tensors, norm_type)
+    else:
+        norms = [(t.float() if t.element_size() < 4 else t).norm(norm_type).to(tensors[0].device) for t in tensors]
+        total = _native.stack(norms).norm(norm_type)
     if error_if_nonfinite and not bool(total.isfinite()):
         raise RuntimeError(f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be "
                            "clipped. To disable this error and scale the gradients by the non-finite norm anyway, set "
@@ -45,8 +47,7 @@ def clip_grads_with_norm_(parameters: _Tensors, max_norm: float, total_norm: Ten
     """Scales gradients, whose norm is known, down to `max_norm`."""
     # At most one, so that nothing has to be asked of a device.
     scale = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
-    for grad in _grads(parameters):
-        grad.detach().mul_(scale.to(device=grad.device, dtype=grad.dtype))
+    _native._optim.scale_([grad.detach() for grad in _grads(parameters)], scale)
 
 
 def clip_grad_norm_(parameters: _Tensors, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False,
