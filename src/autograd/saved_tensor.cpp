@@ -167,7 +167,8 @@ Tensor SavedTensor::unpack(TapeNode& node) const {
                     "retain_graph=True if it must run again"));
   if (packed) {
     const Tensor back = unpack_packed(*packed, node);
-    return edge.function ? with_history(detached_alias(back), edge) : back;
+    // An alias: what the hook gave may be the user's own, and a gradient may write to what only the tape holds.
+    return edge.function ? with_history(detached_alias(back), edge) : detached_alias(back);
   }
   const uint32_t now = data.impl()->version();
   FACULA_CHECK(kind != Kind::Leaf || data.impl()->storage.get() == storage_, Error, node.name(),

@@ -1,5 +1,6 @@
 #include "ops/foreach.h"
 
+#include "core/shape.h"
 #include "core/tensor_impl.h"
 #include "cpu/convert.h"
 #include "ops/executable.h"
@@ -227,6 +228,7 @@ Tensor foreach_norm(TensorList tensors, double ord, const char* op) {
 
 void foreach_scale_(TensorList tensors, const Tensor& factor, const char* op) {
   const NoGradGuard no_grad;
+  for (const Tensor& t : tensors) check_no_internal_overlap(t, op);
   by_kind(real_parts(tensors, op), [&](const std::vector<Tensor>& group) {
     const Tensor here = factor.to(group[0].device());
     Foreach f(op, group.size(), group[0].scalar_type());

@@ -426,6 +426,9 @@ TEST_F(Modules, GradientsAreBounded) {
   EXPECT_NEAR(nn::utils::clip_grad_norm_(linear->parameters(), 1.0), norm, 1e-3);
   expect_close(linear->weight.grad(), grads[0] / norm, 1e-5);
   EXPECT_NEAR(nn::utils::clip_grad_norm_(linear->parameters(), 5.0), 1.0, 1e-4);
+  Tensor spread = zeros({3, 4}).requires_grad_();
+  spread.mutable_grad() = ones({3, 1}).expand({3, 4});
+  expect_error<ValueError>([&] { nn::utils::clip_grad_norm_(spread, 1.0); }, "clip_grad_norm_");
   nn::utils::clip_grad_value_(linear->parameters(), 0.01);
   expect_close(linear->bias.grad(), full({2}, 0.01), 1e-8);
   const Tensor all = nn::utils::parameters_to_vector(linear->parameters());

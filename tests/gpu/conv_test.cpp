@@ -247,6 +247,19 @@ TEST_F(GpuConvolution, Transposed) {
     }
 }
 
+// Behind the last stride there are places that no element of the input leads to.
+void check_padded_by_strides() {
+  for (int64_t padding : {0, 2}) {
+    Call c = images(kFloat, false, 2, 8, 8, 6, 3, 1, padding);
+    c.transposed = true;
+    c.dilation = {3, 3};
+    c.more = {2, 0};
+    check(c);
+  }
+}
+
+TEST_F(GpuConvolution, TransposedAndPaddedByStrides) { check_padded_by_strides(); }
+
 TEST_F(GpuConvolution, NamedPaddingAndSingleSamples) {
   SCOPED_TRACE(seed_text());
   for (int64_t kernel : {2, 3}) {
@@ -359,6 +372,8 @@ TEST_F(GpuDnn, ComputesAllParts) {
     }
   check(images(kFloat, true, 2, 8, 8, 7, 3, 1, 2, 2, 4));
 }
+
+TEST_F(GpuDnn, LeavesAloneWhatItHasNoSizesFor) { check_padded_by_strides(); }
 
 TEST_F(GpuDnn, LinesAndVolumes) {
   for (size_t rank : {size_t{1}, size_t{3}})

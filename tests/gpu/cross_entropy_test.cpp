@@ -86,6 +86,45 @@ TEST_F(GpuCrossEntropy, ASlopeThatSomebodyHoldsIsLeftAlone) {
   expect_close(got.grad(), before * 5, "the gradient");
 }
 
+TEST_F(GpuCrossEntropy, ASlopeThatNobodyHoldsBecomesTheGradient) {
+  const Tensor x = randn({5, 70}), y = labels_for(5, 70);
+  Tensor got = leaf(x.to(kGpu)), loss;
+  const void* place = nullptr;
+  {
+    const auto all = _cross_entropy_with_slope(got, y.to(kGpu), {}, Reduction::Mean, -100, 0.1);
+    loss = std::get<0>(all);
+    place = std::get<3>(all).data_ptr();
+  }
+  (loss * 5).backward();
+  EXPECT_EQ(got.grad().data_ptr(), place);
+  Tensor truth = leaf(x.to(kDouble));
+  (cross_entropy_loss(truth, y, {}, Reduction::Mean, -100, 0.1) * 5).backward();
+  expect_close(got.grad(), truth.grad().to(kFloat), "the gradient");
+}
+
+TEST_F(GpuCrossEntropy, ASlopeThatAHookKeepsIsLeftAlone) {
+  const Tensor x = randn({5, 70}), y = labels_for(5, 70);
+  Tensor got = leaf(x.to(kGpu)), loss;
+  std::vector<Tensor> kept, before;
+  {
+    const autograd::SavedTensorHooks hooks(
+        [&](const Tensor& t) -> autograd::SavedTensorHooks::Packed {
+          kept.push_back(t.clone());
+          before.push_back(t.cpu());
+          return std::make_shared<size_t>(kept.size() - 1);
+        },
+        [&](const autograd::SavedTensorHooks::Packed& p) { return kept[*std::static_pointer_cast<size_t>(p)]; });
+    loss = cross_entropy_loss(got, y.to(kGpu));
+  }
+  ASSERT_EQ(loss.grad_fn()->name(), kFused);
+  (loss * 5).backward();
+  ASSERT_FALSE(kept.empty());
+  for (size_t i = 0; i < kept.size(); ++i) EXPECT_TRUE(kept[i].cpu().equal(before[i])) << "saved tensor " << i;
+  Tensor truth = leaf(x.to(kDouble));
+  (cross_entropy_loss(truth, y) * 5).backward();
+  expect_close(got.grad(), truth.grad().to(kFloat), "the gradient");
+}
+
 TEST_F(GpuCrossEntropy, GradientsOfGradients) {
   const Tensor x = randn({4, 30}), v = randn({4, 30}), y = labels_for(4, 30);
   const auto twice = [&](Tensor at, const Tensor& labels, const Tensor& along) {

@@ -87,10 +87,13 @@ bool Dnn::convolve(const DnnProblem& problem, const StreamRef& stream, const cha
   }
   Plan& plan = plan_of(device, problem.shape, stream, op);
   if (!plan.settled && plan.algorithms.size() > 1 && !is_capturing(stream)) tune(device, plan, problem, stream, op);
-  // Those that the library takes back when it comes to it are left out from then on.
-  while (!plan.algorithms.empty()) {
-    if (run(device, plan, plan.algorithms.front(), problem, stream, op)) return true;
-    plan.algorithms.erase(plan.algorithms.begin());
+  // Those that the library takes back when it comes to it are left out from then on. Those for which there is no memory
+  // right now may have their turn another time.
+  for (size_t i = 0; i < plan.algorithms.size();) {
+    const Ran ran = run(device, plan, plan.algorithms[i], problem, stream, op);
+    if (ran == Ran::Yes) return true;
+    if (ran == Ran::NoMemory) ++i;
+    else plan.algorithms.erase(plan.algorithms.begin() + static_cast<std::ptrdiff_t>(i));
   }
   return false;
 }
@@ -123,14 +126,14 @@ Dnn::Plan& Dnn::plan_of(PerDevice& device, const DnnShape& shape, const StreamRe
   return device.plans.emplace(shape, std::move(plan)).first->second;
 }
 
-bool Dnn::run(PerDevice& device, Plan& plan, const DnnAlgorithm& algorithm, const DnnProblem& problem,
-              const StreamRef& stream, const char* op) {
+Dnn::Ran Dnn::run(PerDevice& device, Plan& plan, const DnnAlgorithm& algorithm, const DnnProblem& problem,
+                  const StreamRef& stream, const char* op) {
   // Blocks are reused in the order of the stream: this one is ours until the convolution is done.
   Allocation workspace;
   try {
     workspace = allocate(stream.device, algorithm.workspace, op);
   } catch (const OutOfMemoryError&) {
-    return false;  // another algorithm, or our own kernels, need less
+    return Ran::NoMemory;  // another algorithm, or our own kernels, need less
   }
   int status;
   {
@@ -138,7 +141,7 @@ bool Dnn::run(PerDevice& device, Plan& plan, const DnnAlgorithm& algorithm, cons
     status = vendor_->run(device.handle, stream.handle, *plan.description, algorithm, problem, workspace.data);
   }
   if (workspace.block) gpu::free(workspace.block);
-  if (status == 0) return true;
+  if (status == 0) return Ran::Yes;
   const DnnShape& s = problem.shape;
   const auto sizes = [&](const int32_t* from) {
     std::string text = str("[", from[0]);
@@ -148,30 +151,39 @@ bool Dnn::run(PerDevice& device, Plan& plan, const DnnAlgorithm& algorithm, cons
   FACULA_CHECK(vendor_->is_refusal(status), DeviceError, op, ": ", vendor_->name(), " failed with ",
                vendor_->status_name(status), " for an input of size ", sizes(s.input), " and a weight of size ",
                sizes(s.weight), " in ", toString(problem.dtype()), ". FACULA_DNN=none computes without the library");
-  return false;
+  return Ran::Refused;
 }
 
 void Dnn::tune(PerDevice& device, Plan& plan, const DnnProblem& problem, const StreamRef& stream, const char* op) {
   Driver& driver = need_driver(op);
-  EventHandle start = nullptr, end = nullptr;
-  std::vector<std::pair<float, DnnAlgorithm>> timed;
-  if (driver.create_event(start, true, false, false).ok() && driver.create_event(end, true, false, false).ok()) {
-    for (const DnnAlgorithm& algorithm : plan.algorithms) {
-      float time = time_of(device, plan, algorithm, problem, stream, op, start, end);
-      if (time == 0) continue;
-      // The first one is the library's favourite: others must be clearly faster.
-      if (timed.empty()) time *= 0.98f;
-      timed.emplace_back(time, algorithm);
+  struct Event {
+    Driver& driver;
+    EventHandle handle = nullptr;
+    bool made = driver.create_event(handle, true, false, false).ok();
+    ~Event() {
+      if (made) static_cast<void>(driver.destroy_event(handle));
     }
-  }
-  if (start) static_cast<void>(driver.destroy_event(start));
-  if (end) static_cast<void>(driver.destroy_event(end));
+  };
+  const Event start{driver}, end{driver};
   plan.settled = true;
+  if (!start.made || !end.made) return;  // then in the order that the library proposes
+  std::vector<std::pair<float, DnnAlgorithm>> timed;
+  std::vector<DnnAlgorithm> waiting;  // for memory
+  for (const DnnAlgorithm& algorithm : plan.algorithms) {
+    Ran ran = Ran::Yes;
+    float time = time_of(device, plan, algorithm, problem, stream, op, start.handle, end.handle, ran);
+    if (ran == Ran::NoMemory) waiting.push_back(algorithm);
+    if (ran != Ran::Yes) continue;
+    // The first one is the library's favourite: others must be clearly faster.
+    if (timed.empty()) time *= 0.98f;
+    timed.emplace_back(time, algorithm);
+  }
   std::stable_sort(timed.begin(), timed.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   plan.algorithms.clear();
   for (const auto& [time, algorithm] : timed) plan.algorithms.push_back(algorithm);
+  plan.algorithms.insert(plan.algorithms.end(), waiting.begin(), waiting.end());
   tuned_count.fetch_add(1, std::memory_order_relaxed);
-  if (plan.algorithms.empty()) return;
+  if (timed.empty() || !waiting.empty()) return;  // a choice made in want of memory is none to keep
   const DnnAlgorithm& best = plan.algorithms.front();
   const Kept kept{best.number, best.math, best.workspace};
   char bytes[sizeof(kept)];
@@ -179,16 +191,18 @@ void Dnn::tune(PerDevice& device, Plan& plan, const DnnProblem& problem, const S
   disk_cache().write(cache_key(problem.shape, vendor_->name(), stream.device), bytes);
 }
 
-// Milliseconds of one run, the best of a few; 0 when it does not run. Short ones are timed several at a time.
+// Milliseconds of one run, the best of a few; `ran` says when it does not run. Short ones are timed several at a time.
 float Dnn::time_of(PerDevice& device, Plan& plan, const DnnAlgorithm& algorithm, const DnnProblem& problem,
-                   const StreamRef& stream, const char* op, EventHandle start, EventHandle end) {
+                   const StreamRef& stream, const char* op, EventHandle start, EventHandle end, Ran& ran) {
   Driver& driver = need_driver(op);
   float best = 0;
   int runs = 1;
   for (int i = 0; i <= kTries; ++i) {
     check(driver.record_event(start, stream.handle), op);
-    for (int j = 0; j < runs; ++j)
-      if (!run(device, plan, algorithm, problem, stream, op)) return 0;
+    for (int j = 0; j < runs; ++j) {
+      ran = run(device, plan, algorithm, problem, stream, op);
+      if (ran != Ran::Yes) return 0;
+    }
     check(driver.record_event(end, stream.handle), op);
     check(driver.synchronize_event(end), op);
     float time = 0;

@@ -83,11 +83,12 @@ class Dnn {
   struct Plan;
   struct PerDevice;
   Plan& plan_of(PerDevice& device, const DnnShape& shape, const StreamRef& stream, const char* op);
-  bool run(PerDevice& device, Plan& plan, const DnnAlgorithm& algorithm, const DnnProblem& problem,
-           const StreamRef& stream, const char* op);
+  enum class Ran : uint8_t { Yes, Refused, NoMemory };
+  Ran run(PerDevice& device, Plan& plan, const DnnAlgorithm& algorithm, const DnnProblem& problem,
+          const StreamRef& stream, const char* op);
   void tune(PerDevice& device, Plan& plan, const DnnProblem& problem, const StreamRef& stream, const char* op);
   float time_of(PerDevice& device, Plan& plan, const DnnAlgorithm& algorithm, const DnnProblem& problem,
-                const StreamRef& stream, const char* op, EventHandle start, EventHandle end);
+                const StreamRef& stream, const char* op, EventHandle start, EventHandle end, Ran& ran);
 
   std::unique_ptr<DnnVendor> vendor_;
   std::unique_ptr<PerDevice[]> devices_;

@@ -461,6 +461,15 @@ bool by_library(const Call& c, int rank, const Work& work) {
   problem.weight = c.weight.data;
   problem.bias = c.bias;
 
+  for (const void* data : std::initializer_list<const void*>{problem.input, as_it_is ? problem.weight : problem.input,
+                                                             problem.output, problem.bias})
+    if (!aligned_16(data)) return false;
+  // A transposed convolution may be padded by a stride or more; the libraries know no such sizes.
+  for (int d = 0; d < s.space; ++d) {
+    const int32_t reach = s.dilation[d] * (s.weight[d + 2] - 1) + 1;
+    if ((s.input[d + 2] + 2 * s.padding[d] - reach) / s.stride[d] + 1 != s.output[d + 2]) return false;
+  }
+
   const bool makes_weight = c.part == ConvolutionPart::Weight;
   std::optional<DeviceScratch> other;
   if (!as_it_is) {
@@ -470,9 +479,6 @@ bool by_library(const Call& c, int rank, const Work& work) {
       copy_strided(problem.weight, strides, c.dtype, c.weight.data, c.weight.strides, c.dtype,
                    IntArrayRef(c.weight.sizes, 5), work);
   }
-  for (const void* data : {problem.input, problem.weight, problem.output})
-    if (!aligned_16(data)) return false;
-
   const StreamRef stream = encode(work);
   bool done = with->convolve(problem, stream, work.op);
   if (!done && s.with_bias) {

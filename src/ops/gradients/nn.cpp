@@ -86,9 +86,12 @@ Tensor _cross_entropy_with_slope_self(ArrayRef<Tensor> grads, const Tensor& self
   const Tensor& grad = grads[0];
   Tensor result;
   if (grad.defined() && reduction != Reduction::None && !watched(grad, self, weight, logsumexp, total, slope) &&
-      slope.is_cuda() && autograd::saved_is_freed_after() && slope.impl()->storage->use_count() == 1) {
-    // Nobody will look at the slope again.
+      slope.is_cuda() && autograd::saved_is_freed_after() && slope.use_count() <= 2 &&
+      slope.impl()->storage->use_count() == 1) {
+    // Nobody will look at the slope again: there are the tape's handle and this one. Should backward fail after this, a
+    // second try is told that it was changed.
     gpu::multiply_unless_one(slope, grad);
+    slope.impl()->bump_version();
     result = slope;
     if (!grads[1].defined() && !grads[3].defined()) return result;
   }
