@@ -20,7 +20,7 @@ void update_scale_(Tensor& scale, Tensor& growth_tracker, const Tensor& found_in
   growth_tracker.copy_(where(grows, 0, good_steps));
 }
 
-GradScaler::GradScaler(GradScalerOptions options) : options_(std::move(options)) {
+GradScaler::GradScaler(GradScalerOptions options) : options_(options) {
   if (!options_.enabled()) return;
   FACULA_CHECK(options_.growth_factor() > 1, ValueError, "GradScaler: the growth factor must be > 1.0, got ",
                options_.growth_factor());

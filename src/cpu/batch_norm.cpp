@@ -108,9 +108,11 @@ void statistics_of_rows(const Shape& s, const T* x, double eps, T* mean, T* vari
   });
   for (int64_t i = 0; i < c; ++i) {
     Moments all;
-    for (int64_t k = 0; k < stretches; ++k)
-      all.join(static_cast<double>(rows * (k + 1) / stretches - rows * k / stretches),
-               static_cast<double>(parts[k * 2 * c + i]), static_cast<double>(parts[k * 2 * c + c + i]));
+    for (int64_t k = 0; k < stretches; ++k) {
+      const int64_t count = rows * (k + 1) / stretches - rows * k / stretches;
+      all.join(static_cast<double>(count), static_cast<double>(parts[k * 2 * c + i]),
+               static_cast<double>(parts[k * 2 * c + c + i]));
+    }
     const double var = all.squares / all.count;
     mean[i] = static_cast<T>(all.mean);
     variance[i] = static_cast<T>(var);
