@@ -1,4 +1,4 @@
-// Entries on disk: <folder>/kernels/<key>.bin. All work goes through a descriptor of the folder that was checked, so that nobody can
+// Entries on disk: <folder>/kernels/<key>.bin, and marks: <folder>/starting/<name>. All work goes through a descriptor of the folder that was checked, so that nobody can
 // put another folder in its place.
 #include "gpu/cache.h"
 
@@ -22,10 +22,12 @@ namespace facula::gpu {
 namespace {
 
 constexpr char kEntriesFolder[] = "kernels";
+constexpr char kMarksFolder[] = "starting";
 constexpr char kSuffix[] = ".bin";
 constexpr char kTemporaryPrefix[] = ".new-";
 constexpr uint64_t kLargestEntry = uint64_t{256} << 20;
 constexpr time_t kStaleSeconds = 3600;  // a temporary file that is older was left behind
+constexpr time_t kStaleMarkSeconds = 7 * 24 * 3600;
 
 struct EntryHeader {
   char magic[8] = {'f', 'a', 'c', 'u', 'l', 'a', '0', '1'};
@@ -127,6 +129,7 @@ DiskCache::DiskCache(std::string folder, uint64_t limit_bytes, std::string why_n
 
 DiskCache::~DiskCache() {
   if (descriptor_ >= 0) ::close(descriptor_);
+  if (base_descriptor_ >= 0) ::close(base_descriptor_);
 }
 
 void DiskCache::warn_once(const std::string& cause) {
@@ -143,12 +146,13 @@ std::string DiskCache::prepare() {
   while (folder_.size() > 1 && folder_.back() == '/') folder_.pop_back();
   if (!make_folders(folder_)) return str(folder_, " cannot be made: ", std::strerror(errno));
   std::string why;
-  const Descriptor base(open_folder(AT_FDCWD, folder_.c_str(), folder_, why));
+  Descriptor base(open_folder(AT_FDCWD, folder_.c_str(), folder_, why));
   if (!base) return why;
   const std::string path = folder_ + "/" + kEntriesFolder;
   if (::mkdirat(base.get(), kEntriesFolder, 0700) != 0 && errno != EEXIST)
     return str(path, " cannot be made: ", std::strerror(errno));
   descriptor_ = open_folder(base.get(), kEntriesFolder, path, why);
+  if (descriptor_ >= 0) base_descriptor_ = base.release();
   return why;
 }
 
@@ -239,6 +243,48 @@ void DiskCache::write(const Digest& key, std::span<const char> contents) {
     too_large = !size_known_ || size_bytes_ > limit_bytes_;
   }
   if (too_large) shrink_to(limit_bytes_);
+}
+
+void DiskCache::remove(const Digest& key) {
+  if (open()) ::unlinkat(descriptor_, entry_name(key).c_str(), 0);
+}
+
+int DiskCache::open_marks(bool make) {
+  if (!open()) return -1;
+  if (make && ::mkdirat(base_descriptor_, kMarksFolder, 0700) != 0 && errno != EEXIST) return -1;
+  std::string ignored;
+  return open_folder(base_descriptor_, kMarksFolder, kMarksFolder, ignored);
+}
+
+bool DiskCache::set_mark(const std::string& name) {
+  const Descriptor folder(open_marks(true));
+  if (!folder) return false;
+  const Descriptor file(
+      ::openat(folder.get(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  return static_cast<bool>(file);
+}
+
+void DiskCache::remove_mark(const std::string& name) {
+  const Descriptor folder(open_marks(false));
+  if (folder) ::unlinkat(folder.get(), name.c_str(), 0);
+}
+
+std::vector<std::string> DiskCache::marks(const std::string& prefix) {
+  std::vector<std::string> found;
+  const int listing = open_marks(false);
+  DIR* directory = listing >= 0 ? ::fdopendir(listing) : nullptr;
+  if (!directory) {
+    if (listing >= 0) ::close(listing);
+    return found;
+  }
+  while (const dirent* entry = ::readdir(directory)) {
+    struct stat info;
+    if (::fstatat(listing, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(info.st_mode)) continue;
+    if (std::strncmp(entry->d_name, prefix.c_str(), prefix.size()) == 0) found.emplace_back(entry->d_name);
+    else if (::time(nullptr) - info.st_mtime > kStaleMarkSeconds) ::unlinkat(listing, entry->d_name, 0);
+  }
+  ::closedir(directory);
+  return found;
 }
 
 std::string DiskCache::write_text(const std::string& name, std::string_view text) {

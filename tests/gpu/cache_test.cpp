@@ -117,6 +117,59 @@ TEST(DiskCache, GivesBackWhatWasWritten) {
   }
 }
 
+TEST(DiskCache, ForgetsWhatIsRemoved) {
+  const Folder folder;
+  DiskCache cache(folder / "cache", kMegabyte);
+  cache.write(key_of("a"), some_bytes(10, 1));
+  cache.write(key_of("b"), some_bytes(10, 2));
+  cache.remove(key_of("a"));
+  cache.remove(key_of("nothing"));
+  EXPECT_FALSE(cache.read(key_of("a")).has_value());
+  EXPECT_EQ(cache.read(key_of("b")), some_bytes(10, 2));
+}
+
+TEST(DiskCache, KeepsMarks) {
+  const Folder folder;
+  const mode_t before = ::umask(0);
+  DiskCache cache(folder / "cache", kMegabyte);
+  EXPECT_THAT(cache.marks(""), ::testing::IsEmpty());
+  EXPECT_FALSE(fs::exists(folder / "cache/starting"));  // looking makes nothing
+  EXPECT_TRUE(cache.set_mark("a-1"));
+  ::umask(before);
+  EXPECT_FALSE(cache.set_mark("a-1"));
+  EXPECT_TRUE(cache.set_mark("a-2"));
+  EXPECT_TRUE(cache.set_mark("b-1"));
+  struct stat info;
+  ASSERT_EQ(::stat((folder / "cache/starting").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0700u);
+  ASSERT_EQ(::stat((folder / "cache/starting/a-1").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
+  EXPECT_THAT(cache.marks("a-"), ::testing::UnorderedElementsAre("a-1", "a-2"));
+  cache.remove_mark("a-1");
+  EXPECT_THAT(cache.marks("a-"), ::testing::ElementsAre("a-2"));
+  // Those of others go when they are very old; those that are asked for stay.
+  const auto old = fs::file_time_type::clock::now() - std::chrono::hours(24 * 8);
+  fs::last_write_time(folder / "cache/starting/a-2", old);
+  fs::last_write_time(folder / "cache/starting/b-1", old);
+  EXPECT_THAT(cache.marks("a-"), ::testing::ElementsAre("a-2"));
+  EXPECT_FALSE(fs::exists(folder / "cache/starting/b-1"));
+}
+
+TEST(DiskCache, TakesNoMarksWhereOthersMayWrite) {
+  const Folder folder;
+  DiskCache cache(folder / "cache", kMegabyte);
+  EXPECT_TRUE(cache.set_mark("a"));
+  ASSERT_EQ(::chmod((folder / "cache/starting").c_str(), 0770), 0);
+  EXPECT_THAT(cache.marks(""), ::testing::IsEmpty());
+  EXPECT_FALSE(cache.set_mark("b"));
+  fs::rename(folder / "cache/starting", folder / "elsewhere");
+  ASSERT_EQ(::chmod((folder / "elsewhere").c_str(), 0700), 0);
+  fs::create_symlink(folder / "elsewhere", folder / "cache/starting");
+  EXPECT_THAT(cache.marks(""), ::testing::IsEmpty());
+  EXPECT_FALSE(cache.set_mark("b"));
+  EXPECT_EQ(cache.write_failures(), 0);
+}
+
 TEST(DiskCache, IsForTheUserAlone) {
   const Folder folder;
   const mode_t before = ::umask(0);

@@ -134,6 +134,98 @@ TEST(GpuProbe, IsRememberedUntilSomethingChanges) {
   EXPECT_EQ(result.status, 0) << result.output;
 }
 
+// A child that marks its start and says so; with `ends` it ends then, the mark in place, and otherwise it waits to be killed.
+pid_t start_and_stay(const char* what, bool ends) {
+  int said[2];
+  EXPECT_EQ(::pipe(said), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const gpu::StartMark mark(what);
+    static_cast<void>(!::write(said[1], "x", 1));
+    if (ends) ::_exit(1);
+    while (true) ::pause();
+  }
+  char word = 0;
+  EXPECT_EQ(::read(said[0], &word, 1), 1);
+  ::close(said[0]);
+  ::close(said[1]);
+  return child;
+}
+
+TEST(GpuProbe, DISABLED_MarksStarts) {
+  const std::string file = std::getenv("PROBE_TEST_FILE");
+  const fs::path marks = fs::path(std::getenv("FACULA_CACHE_DIR")) / "starting";
+  const auto count = [&] { return std::distance(fs::directory_iterator(marks), fs::directory_iterator()); };
+  std::ofstream(file) << "one";
+  gpu::remember_probe("a", file);
+  std::string name;
+  {
+    const gpu::StartMark mark("a");
+    ASSERT_EQ(count(), 1);
+    name = fs::directory_iterator(marks)->path().filename().string();
+    EXPECT_TRUE(gpu::probed_before("a"));  // who makes it lives
+    EXPECT_EQ(count(), 1);
+  }
+  EXPECT_EQ(count(), 0);
+  EXPECT_TRUE(gpu::probed_before("a"));
+
+  // Another that lives does not count until it is gone, collected or not.
+  for (const bool collected : {true, false}) {
+    const pid_t other = start_and_stay("a", false);
+    EXPECT_TRUE(gpu::probed_before("a"));
+    ::kill(other, SIGKILL);
+    siginfo_t info;
+    EXPECT_EQ(::waitid(P_PID, static_cast<id_t>(other), &info, collected ? WEXITED : WEXITED | WNOWAIT), 0);
+    EXPECT_FALSE(gpu::probed_before("a"));
+    if (!collected) ::waitpid(other, nullptr, 0);
+    EXPECT_EQ(count(), 0);
+    EXPECT_FALSE(gpu::probed_before("a"));  // forgotten, not only doubted
+    gpu::remember_probe("a", file);
+    EXPECT_TRUE(gpu::probed_before("a"));
+  }
+
+  // The start of another driver says nothing of this one.
+  ::waitpid(start_and_stay("b", true), nullptr, 0);
+  EXPECT_TRUE(gpu::probed_before("a"));
+  EXPECT_EQ(count(), 1);
+  gpu::remember_probe("b", file);
+  EXPECT_FALSE(gpu::probed_before("b"));
+
+  // A process that has got the number of another did not make its mark.
+  std::ofstream(marks / (name + "1"));
+  EXPECT_FALSE(gpu::probed_before("a"));
+  EXPECT_EQ(count(), 0);
+
+  // Where no mark can be made, what was remembered holds.
+  gpu::remember_probe("a", file);
+  fs::remove(marks);
+  std::ofstream(marks) << "in the way";
+  const gpu::StartMark none("a");
+  EXPECT_TRUE(gpu::probed_before("a"));
+}
+
+TEST(GpuProbe, IsForgottenWhenAStartEndsTheProcess) {
+  const Folder folder;
+  const ChildResult result =
+      run_in_child("GpuProbe.DISABLED_MarksStarts",
+                   "FACULA_CACHE_DIR=" + (folder / "cache") + " PROBE_TEST_FILE=" + (folder / "driver"));
+  EXPECT_EQ(result.status, 0) << result.output;
+}
+
+TEST(GpuProbe, SaysTheCureItIsGiven) {
+  const auto crashes = []() -> gpu::DriverOpening { std::abort(); };
+  EXPECT_THAT(gpu::probe(crashes, "the driver", 60).why_not, ::testing::EndsWith("; install it again"));
+  EXPECT_THAT(gpu::probe(crashes, "the driver", 60, "plug it in").why_not, ::testing::EndsWith("; plug it in"));
+}
+
+TEST(GpuProbe, NamesTheVariablesThatHipDoesNotTakeTogether) {
+  const Variable ordinal("GPU_DEVICE_ORDINAL", "0"), visible("HIP_VISIBLE_DEVICES", "1,2");
+  EXPECT_THAT(
+      gpu::hip_crash_cure(),
+      StartsWith("GPU_DEVICE_ORDINAL (\"0\") and HIP_VISIBLE_DEVICES (\"1,2\") are both set, and HIP takes only "
+                 "one of them: unset GPU_DEVICE_ORDINAL"));
+}
+
 // ---- the start ----
 
 TEST(GpuStart, DISABLED_Says) {
@@ -143,6 +235,23 @@ TEST(GpuStart, DISABLED_Says) {
   std::printf("driver: %s\nwhy: %s\ncompiler: %s\nwhy: %s\n%s\nseconds %.3f\n", driver ? "there" : "none",
               gpu::why_no_driver().c_str(), gpu::compiler() ? "there" : "none", gpu::why_no_compiler().c_str(),
               gpu::describe_search().c_str(), seconds);
+}
+
+TEST(GpuStart, DISABLED_Computes) {
+  int devices = 0;
+  ASSERT_NE(gpu::driver(), nullptr) << gpu::why_no_driver();
+  gpu::Driver& driver = *gpu::driver();
+  ASSERT_TRUE(driver.device_count(devices).ok());
+  ASSERT_TRUE(driver.use_device(0).ok());
+  EXPECT_FALSE(driver.use_device(1).ok());
+  void* data = nullptr;
+  uint32_t back = 0;
+  ASSERT_TRUE(driver.allocate(data, 256).ok());
+  ASSERT_TRUE(driver.fill(data, 42, 4, 64, nullptr).ok());
+  ASSERT_TRUE(driver.copy(&back, data, 4, gpu::CopyKind::DeviceToHost, nullptr).ok());
+  ASSERT_TRUE(driver.synchronize().ok());
+  ASSERT_TRUE(driver.free(data).ok());
+  std::printf("%d devices, read %d\n", devices, static_cast<int>(back));
 }
 
 // What a process finds, in a cache folder of its own.
@@ -199,6 +308,32 @@ TEST_F(GpuStartOnSimgpu, SurvivesABrokenDriver) {
   const std::string hangs = faults("init=hang FACULA_GPU_PROBE_SECONDS=1");
   EXPECT_THAT(hangs, AllOf(HasSubstr("driver: none"), HasSubstr(" hangs: it did not start within 1 s")));
   EXPECT_THAT(faults("init=fail"), AllOf(HasSubstr("driver: none"), HasSubstr(" does not start")));
+  EXPECT_THAT(faults("init=801"), ContainsRegex(std::string(" does not start: .* \\(801\\); see what ") +
+                                                (cuda_ ? "nvidia-smi" : "rocminfo") +
+                                                " says, and install the driver again or restart the machine"));
+}
+
+TEST_F(GpuStartOnSimgpu, NamesVariablesThatMakeHipCrash) {
+  const std::string both = faults("init=crash GPU_DEVICE_ORDINAL=0 HIP_VISIBLE_DEVICES=1");
+  const std::string one =
+      start_with("-u HIP_VISIBLE_DEVICES GPU_DEVICE_ORDINAL=0 FACULA_GPU_PROBE=always SIMGPU_FAULTS=init=crash");
+  const auto names_both = HasSubstr("GPU_DEVICE_ORDINAL (\"0\") and HIP_VISIBLE_DEVICES (\"1\") are both set");
+  // They are nothing to NVIDIA's driver.
+  if (cuda_) {
+    EXPECT_THAT(both, AllOf(HasSubstr("in a trial process); install it again"), Not(names_both)));
+  } else {
+    EXPECT_THAT(both, AllOf(HasSubstr(" crashes when it is started (Aborted"), names_both));
+  }
+  EXPECT_THAT(one, HasSubstr("in a trial process); install it again"));
+}
+
+TEST_F(GpuStartOnSimgpu, WorksWithTheDevicesThatAreVisible) {
+  const Folder folder;
+  const ChildResult result =
+      run_in_child("GpuStart.DISABLED_Computes",
+                   std::string(cuda_ ? "CUDA" : "HIP") + "_VISIBLE_DEVICES=1 FACULA_CACHE_DIR=" + (folder / "cache"));
+  EXPECT_EQ(result.status, 0) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("1 devices, read 42"));
 }
 
 TEST_F(GpuStartOnSimgpu, SaysWhyThereIsNoDevice) {
@@ -221,12 +356,34 @@ TEST_F(GpuStartOnSimgpu, IsFastTheSecondTime) {
   const Folder folder;
   const std::string environment = "FACULA_CACHE_DIR=" + (folder / "cache");
   EXPECT_THAT(run_in_child("GpuStart.DISABLED_Says", environment).output, HasSubstr("driver: there"));
-  // Remembered: a driver that would crash is now loaded by the process itself, which shows that nothing was tried.
-  const ChildResult second = run_in_child("GpuStart.DISABLED_Says", environment + " SIMGPU_FAULTS=init=crash");
-  EXPECT_NE(second.status, 0) << second.output;
+  // Nothing of a start that went well is left behind.
+  EXPECT_THAT(run_in_child("GpuStart.DISABLED_Says", environment).output, HasSubstr("driver: there"));
+  EXPECT_TRUE(fs::is_empty(folder / "cache/starting"));
   EXPECT_THAT(
       run_in_child("GpuStart.DISABLED_Says", environment + " FACULA_GPU_PROBE=always SIMGPU_FAULTS=init=crash").output,
       HasSubstr("driver: none"));
+}
+
+TEST_F(GpuStartOnSimgpu, SurvivesADriverThatBreaksLaterAllButOnce) {
+  const Folder folder;
+  const std::string environment = "FACULA_CACHE_DIR=" + (folder / "cache"), broken = " SIMGPU_FAULTS=init=crash";
+  const auto start = [&](const std::string& more) {
+    return run_in_child("GpuStart.DISABLED_Says", environment + more);
+  };
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_THAT(start("").output, HasSubstr("driver: there"));
+    // Remembered: the process itself loads the driver, which shows that nothing was tried.
+    const ChildResult crashed = start(broken);
+    EXPECT_NE(crashed.status, 0) << crashed.output;
+    EXPECT_THAT(crashed.output, Not(HasSubstr("driver: ")));
+    // From then on it is tried in a child again, until it works.
+    for (int later = 0; later < 2; ++later) {
+      const ChildResult survived = start(broken);
+      EXPECT_EQ(survived.status, 0) << survived.output;
+      EXPECT_THAT(survived.output, AllOf(HasSubstr("driver: none"),
+                                         HasSubstr(" crashes when it is started (Aborted in a trial process); ")));
+    }
+  }
 }
 
 TEST_F(GpuStartOnSimgpu, SaysWhatToInstallWhenThereIsNoCompiler) {

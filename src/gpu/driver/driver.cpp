@@ -3,6 +3,8 @@
 
 #include <facula/core/error.h>
 
+#include <optional>
+
 #include "core/env.h"
 #include "gpu/driver/driver_open.h"
 #include "gpu/driver/library.h"
@@ -67,10 +69,11 @@ struct Candidate {
   const char* name;  // as FACULA_GPU has it
   const char* what;
   DriverOpening (*open)();
+  std::string (*crash_cure)();
 };
 constexpr Candidate kCandidates[] = {
-    {"cuda", "the NVIDIA driver", open_cuda_driver},
-    {"hip", "the AMD driver", open_hip_driver},
+    {"cuda", "the NVIDIA driver", open_cuda_driver, [] { return std::string("install it again"); }},
+    {"hip", "the AMD driver", open_hip_driver, hip_crash_cure},
 };
 
 double probe_seconds() { return static_cast<double>(env_number(EnvVar::GpuProbeSeconds, 1).value_or(10)); }
@@ -81,6 +84,12 @@ bool known_to_work(const Candidate& candidate) {
     return probed_before(candidate.what);
   } catch (...) {
     return false;
+  }
+}
+void mark_start(const Candidate& candidate, std::optional<StartMark>& mark) {
+  try {
+    mark.emplace(candidate.what);
+  } catch (...) {
   }
 }
 void remember(const Candidate& candidate, const std::string& path) {
@@ -98,8 +107,11 @@ DriverOpening try_candidate(const Candidate& candidate, std::string& notes) {
     opening.why_not = str("FACULA_GPU_PROBE is \"", *mode, "\"; it takes always or never");
     return opening;
   }
-  if (mode != "never" && (mode == "always" || !known_to_work(candidate))) {
-    const ProbeResult result = probe(candidate.open, candidate.what, probe_seconds());
+  std::optional<StartMark> mark;  // gone when the start has ended, well or not
+  if (!mode && known_to_work(candidate)) {
+    mark_start(candidate, mark);
+  } else if (mode != "never") {
+    const ProbeResult result = probe(candidate.open, candidate.what, probe_seconds(), candidate.crash_cure());
     if (result.could_not_try) {
       notes += str(candidate.name, ": not tried in a process of its own: ", result.why_not, "\n");
     } else if (!result.ok) {

@@ -529,7 +529,9 @@ std::string why_no_start(const Library& library, const cuda::Table& table, cuda:
     case cuda::kErrorNotInitialized:
       return str("the NVIDIA driver does not start (", name, " ", code,
                  "); load its modules (nvidia-modprobe -u) or restart the machine");
-    default: return str("the NVIDIA driver does not start: ", name, " (", code, ")");
+    default:
+      return str("the NVIDIA driver does not start: ", name, " (", code,
+                 "); see what nvidia-smi says, and install the driver again or restart the machine");
   }
 }
 

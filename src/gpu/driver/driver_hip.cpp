@@ -490,6 +490,16 @@ std::string no_devices() {
 
 }  // namespace
 
+std::string hip_crash_cure() {
+  // HIP aborts when the devices are named by both, even where they name the same ones.
+  const auto ordinal = env_or_empty(EnvVar::GpuDeviceOrdinal), visible = env_or_empty(EnvVar::HipVisibleDevices);
+  if (ordinal && visible)
+    return str("GPU_DEVICE_ORDINAL (\"", *ordinal, "\") and HIP_VISIBLE_DEVICES (\"", *visible,
+               "\") are both set, and HIP takes only one of them: unset GPU_DEVICE_ORDINAL. If it still crashes, "
+               "install the driver again");
+  return "install it again";
+}
+
 DriverOpening open_hip_driver() {
   DriverOpening opening;
   constexpr const char* kNames[] = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"};
@@ -511,7 +521,8 @@ DriverOpening open_hip_driver() {
       opening.why_not = str("the AMD kernel driver is older than ", library.path(), " needs; update it");
     } else {
       const char* name = table.hipGetErrorName(code);
-      opening.why_not = str("AMD's HIP library does not start: ", name ? name : "unknown error", " (", code, ")");
+      opening.why_not = str("AMD's HIP library does not start: ", name ? name : "unknown error", " (", code,
+                            "); see what rocminfo says, and install the driver again or restart the machine");
     }
     opening.devices = 0;
   };

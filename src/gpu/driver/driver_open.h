@@ -16,6 +16,8 @@ struct DriverOpening {
 };
 DriverOpening open_cuda_driver();
 DriverOpening open_hip_driver();
+// What to do about an AMD driver that crashes when it is started.
+std::string hip_crash_cure();
 
 struct CompilerOpening {
   std::unique_ptr<Compiler> compiler;

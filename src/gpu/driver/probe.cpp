@@ -115,17 +115,16 @@ void end_child(pid_t child) {
   }
 }
 
-std::string how_it_ended(const char* what, int status) {
+std::string how_it_ended(const char* what, int status, const std::string& cure) {
   if (WIFSIGNALED(status))
-    return str(what, " crashes when it is started (", ::strsignal(WTERMSIG(status)),
-               " in a trial process); install it again");
+    return str(what, " crashes when it is started (", ::strsignal(WTERMSIG(status)), " in a trial process); ", cure);
   return str(what, " ends the process when it is started (exit code ", WIFEXITED(status) ? WEXITSTATUS(status) : -1,
-             " in a trial process); install it again");
+             " in a trial process); ", cure);
 }
 
 }  // namespace
 
-ProbeResult probe(DriverOpening (*open)(), const char* what, double seconds) {
+ProbeResult probe(DriverOpening (*open)(), const char* what, double seconds, const std::string& cure) {
   using Clock = std::chrono::steady_clock;
   ProbeResult result;
   // What the child uses as well must be made before it: another thread that is just making it would not be there to finish.
@@ -175,7 +174,7 @@ ProbeResult probe(DriverOpening (*open)(), const char* what, double seconds) {
     }
     if (::waitpid(child, &status, WNOHANG) == child) {
       ::close(pipe[0]);
-      result.why_not = how_it_ended(what, status);
+      result.why_not = how_it_ended(what, status, cure);
       return result;
     }
   }
@@ -197,7 +196,7 @@ ProbeResult probe(DriverOpening (*open)(), const char* what, double seconds) {
   }
   // Somebody else may have taken the status of the child.
   result.why_not =
-      waited == child ? how_it_ended(what, status) : str(what, " crashes when it is started; install it again");
+      waited == child ? how_it_ended(what, status, cure) : str(what, " crashes when it is started; ", cure);
   return result;
 }
 
@@ -233,10 +232,52 @@ std::string identity_of(const std::string& path) {
              static_cast<long>(info.st_mtim.tv_nsec), " ", static_cast<unsigned long>(info.st_ino));
 }
 
+// When a process began, in the system's ticks since its start; another process that has got its number began at another time.
+// 0: there is no such process any more, or it has ended and waits to be collected.
+unsigned long long begin_of(long process) {
+  std::string text;
+  std::getline(std::ifstream(str("/proc/", process, "/stat")), text);
+  // NUMBER (NAME) STATE and 18 numbers before the time; the name may hold spaces and brackets itself.
+  const size_t name_end = text.rfind(") ");
+  if (name_end == std::string::npos) return 0;
+  const char* at = text.c_str() + name_end + 2;
+  if (*at == 'Z' || *at == 'X') return 0;
+  for (int field = 0; at && field < 19; ++field) at = ::strchr(at + 1, ' ');
+  return at ? ::strtoull(at, nullptr, 10) : 0;
+}
+
+// A mark is KEY-PROCESS-BEGIN. Half of the key tells drivers and environments apart well enough.
+std::string mark_prefix(const Digest& key) { return to_hex(key).substr(0, 32) + "-"; }
+
+// A process of another container, whose number means nothing here, counts as gone: that costs a trial, never a crash.
+bool is_left_behind(const char* process_and_begin) {
+  char* end = nullptr;
+  const long process = ::strtol(process_and_begin, &end, 10);
+  if (process <= 0 || *end != '-') return true;
+  const unsigned long long begin = ::strtoull(end + 1, nullptr, 10);
+  if (begin == 0 || begin_of(::getpid()) == 0) return ::kill(static_cast<pid_t>(process), 0) != 0 && errno == ESRCH;
+  return begin_of(process) != begin;
+}
+
+// Whether a process ended while it started the driver with this key. What was remembered is then forgotten, before the marks are:
+// another process that finds no mark any more must not find the memory either.
+bool forget_if_a_start_failed(const Digest& key) {
+  const std::string prefix = mark_prefix(key);
+  std::vector<std::string> left_behind;
+  for (std::string& name : disk_cache().marks(prefix))
+    if (is_left_behind(name.c_str() + prefix.size())) left_behind.push_back(std::move(name));
+  if (left_behind.empty()) return false;
+  disk_cache().remove(key);
+  for (const std::string& name : left_behind) disk_cache().remove_mark(name);
+  return true;
+}
+
 }  // namespace
 
 bool probed_before(const char* what) {
-  const auto kept = disk_cache().read(probe_key(what));
+  const Digest key = probe_key(what);
+  if (forget_if_a_start_failed(key)) return false;
+  const auto kept = disk_cache().read(key);
   if (!kept) return false;
   const std::string text(kept->begin(), kept->end());
   const std::string path = text.substr(0, text.find('\n'));
@@ -246,6 +287,19 @@ bool probed_before(const char* what) {
 void remember_probe(const char* what, const std::string& driver_path) {
   const std::string identity = identity_of(driver_path);
   if (!identity.empty()) disk_cache().write(probe_key(what), {identity.data(), identity.size()});
+}
+
+StartMark::StartMark(const char* what) {
+  const long process = ::getpid();
+  const std::string name = str(mark_prefix(probe_key(what)), process, "-", begin_of(process));
+  if (disk_cache().set_mark(name)) name_ = name;
+}
+
+StartMark::~StartMark() {
+  try {
+    if (!name_.empty()) disk_cache().remove_mark(name_);
+  } catch (...) {
+  }
 }
 
 }  // namespace facula::gpu
