@@ -106,9 +106,12 @@ void dump(const std::string& name, const std::string& source, std::span<const st
   if (log.size() > shown.size()) shown += str("\n... and ", log.size() - shown.size(), " more characters");
   const std::string whole = str(annotated(name, source, options), "\n/* for ", chip, ":\n", log, "\n*/\n");
   const std::string path = disk_cache().write_text("failed-" + file_name(name, source, options), whole);
-  throw Error(str(op, ": the kernel ", name, " does not compile for ", chip, ":\n", shown, "\n",
-                  path.empty() ? std::string("Set FACULA_KERNEL_DUMP to a folder to see the whole text.")
-                               : "The whole text is in " + path));
+  throw DeviceError(str(op, ": the kernel ", name, " does not compile for ", chip, ":\n", shown, "\n",
+                        path.empty() ? std::string("Set FACULA_KERNEL_DUMP to a folder to see the whole text.")
+                                     : "The whole text is in " + path,
+                        "\nMend the text where it is your own; otherwise install another version of the compiler (",
+                        compiler() ? compiler()->version() : std::string("NVRTC or hipRTC"),
+                        "), or move the tensors with .to(\"cpu\")"));
 }
 
 // Binaries of this process, and the compilations under way.
