@@ -3,16 +3,12 @@
 
 #include "autograd/nan_check.h"
 #include "autograd/tensor_tape.h"
-#include "core/demangle.h"
+#include "core/call_stack.h"
 
 #include <facula/autograd/modes.h>
 #include <facula/tensors.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
-#include <dlfcn.h>
-#include <execinfo.h>
 #include <type_traits>
 #include <typeinfo>
 
@@ -22,51 +18,22 @@ namespace {
 
 thread_local const TapeNode* running = nullptr;
 
-// File and line from the program's debug information, by the binutils tool where it is installed; empty otherwise.
-std::string source_line(const char* file, uintptr_t offset) {
-  const std::string path(file);
-  if (path.find('\'') != std::string::npos) return {};
-  char command[4200];
-  const int length = std::snprintf(command, sizeof(command), "addr2line -e '%s' 0x%zx 2>/dev/null", file, offset);
-  if (length < 0 || static_cast<size_t>(length) >= sizeof(command)) return {};
-  FILE* pipe = popen(command, "r");
-  if (!pipe) return {};
-  char line[1024] = {};
-  const bool read = std::fgets(line, sizeof(line), pipe) != nullptr;
-  pclose(pipe);
-  std::string text = read ? line : "";
-  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
-  return text.empty() || text[0] == '?' ? std::string() : text;
+// The first caller outside of the library.
+detail::CodePlace place_of(const std::vector<void*>& frames) {
+  const auto found = std::find_if(frames.begin(), frames.end(), detail::is_outside_library);
+  return found == frames.end() ? detail::CodePlace() : detail::places_of({&*found, 1}).front();
 }
-
-// The first caller outside of the library: function, and file and line when known.
-struct Place {
-  std::string program, function, line;
-  std::string text() const {
-    if (program.empty()) return "inside the library";
-    const std::string name = function.empty() ? str("an unnamed function of ", program) : function;
-    return line.empty() ? str(name, " (", program, ")") : str(name, " at ", line);
-  }
-};
-Place place_of(const std::vector<void*>& frames) {
-  Dl_info own{};
-  dladdr(reinterpret_cast<void*>(&remember_place), &own);
-  for (void* frame : frames) {
-    Dl_info info{};
-    if (!dladdr(frame, &info) || info.dli_fbase == own.dli_fbase || !info.dli_fname) continue;
-    // The return address is one past the call.
-    const auto offset = reinterpret_cast<uintptr_t>(frame) - reinterpret_cast<uintptr_t>(info.dli_fbase) - 1;
-    return {info.dli_fname, info.dli_sname ? facula::detail::demangled(info.dli_sname) : std::string(),
-            source_line(info.dli_fname, offset)};
-  }
-  return {};
+std::string text_of(const detail::CodePlace& place) {
+  if (place.program.empty()) return "inside the library";
+  const std::string name = place.function.empty() ? str("an unnamed function of ", place.program) : place.function;
+  return place.line.empty() ? str(name, " (", place.program, ")") : str(name, " at ", place.line);
 }
 
 std::string recorded_at(const TapeNode& node) {
   const NodeExtras* extras = node.extras_if_any();
   if (!extras || extras->called_from.empty()) return "not known; switch anomaly mode on before the forward pass";
   if (extras->called_in.find("\nPython:") != std::string::npos) return "Python" + extras->called_in;
-  return place_of(extras->called_from).text() + extras->called_in;
+  return text_of(place_of(extras->called_from)) + extras->called_in;
 }
 
 // `e` again, of its own type, with more text.
@@ -126,18 +93,14 @@ bool has_nan(const Tensor& given) {
 }
 
 std::string calling_place() {
-  void* frames[64];
-  const int count = backtrace(frames, 64);
-  const Place place = place_of(std::vector<void*>(frames, frames + count));
-  return place.function.empty() && place.line.empty() ? std::string() : place.text();
+  const detail::CodePlace place = place_of(detail::return_addresses());
+  return place.function.empty() && place.line.empty() ? std::string() : text_of(place);
 }
 
 void remember_place(TapeNode& node, std::string_view op) {
   if (!AnomalyMode::is_enabled()) return;
   NodeExtras& extras = node.extras();
-  void* frames[64];
-  const int count = backtrace(frames, 64);
-  extras.called_from.assign(frames, frames + count);
+  extras.called_from = detail::return_addresses();
   if (!op.empty()) extras.called_in = str(", which calls ", op);
   if (running) extras.called_in += str(", in the backward pass of ", running->name());
 }

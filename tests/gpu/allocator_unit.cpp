@@ -4,6 +4,7 @@
 
 #include "fake_heap.h"
 
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <thread>
@@ -18,6 +19,8 @@ using fake::kStreamA;
 using fake::kStreamB;
 using fake::set_fake_stream;
 using fake::validate;
+using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
 class AllocatorTest : public fake::HeapTest {};
@@ -609,6 +612,41 @@ TEST_F(AllocatorTest, HistoryIsARingAndSnapshotsTellIt) {
   set_stack_source(nullptr);
   EXPECT_THAT(snapshot_json(), HasSubstr("\"device_traces\":[[]"));
   free(one.block);
+}
+
+[[gnu::noinline]] Allocation asks_for_memory(size_t bytes) {
+  const Allocation held = allocate(0, bytes, "relu");
+  EXPECT_NE(held.data, nullptr);  // the call above is not the last thing here, so this function stays on the stack
+  return held;
+}
+
+TEST_F(AllocatorTest, HistoryNamesFunctionsOfTheProgram) {
+  // Names of functions that the program does not export are found by addr2line alone.
+  const bool has_tool = std::system("command -v addr2line > /dev/null") == 0;
+  const std::string expected = has_tool ? "asks_for_memory" : "facula_allocator_tests";
+  record_history({});
+  const Allocation one = asks_for_memory(3 << 20), two = asks_for_memory(3 << 20);
+  const std::string json = snapshot_json();
+  const size_t stacks = json.find("\"stacks\":[[{");
+  ASSERT_NE(stacks, std::string::npos) << json;
+  EXPECT_THAT(json.substr(stacks), HasSubstr(expected));
+  EXPECT_THAT(json, HasSubstr("\"op\":\"relu\""));
+  EXPECT_THAT(json.substr(0, stacks), ContainsRegex("\"stack\":[0-9]"));
+  try {
+    allocate(0, size_t{5} << 30, "huge");
+    ADD_FAILURE() << "5 GiB were there";
+  } catch (const OutOfMemoryError& error) {
+    // The innermost function is the one that asked, not one of the allocator.
+    EXPECT_THAT(error.what(), ContainsRegex("relu, called at [^\n]*" + expected + "[^\n]*\n       from "));
+  }
+  record_history({true, false, 100});
+  const Allocation three = asks_for_memory(3 << 20);
+  const std::string without = snapshot_json();
+  const size_t traces = without.find("\"device_traces\":");
+  EXPECT_THAT(without.substr(traces, without.find("\"allocator_settings\":") - traces),
+              AllOf(HasSubstr("\"action\":\"alloc\""), Not(HasSubstr("\"stack\""))));
+  record_history({false, false, 0});
+  for (const Allocation& held : {one, two, three}) free(held.block);
 }
 
 TEST_F(AllocatorTest, TextsThatAreNoUtf8DoNotBreakASnapshot) {

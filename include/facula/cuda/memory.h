@@ -47,7 +47,8 @@ struct RecordHistoryOptions {
   size_t max_entries = 100000;
 };
 FACULA_API void record_memory_history(const RecordHistoryOptions& options = {});
-// Where the history gets the caller's stack from, as text; nullptr: nowhere.
+// Where the history gets the caller's stack from, as text: one frame a line, the innermost first, "file:line function". nullptr: the
+// functions of the program itself, named as far as its symbols and debug information (and addr2line) tell.
 FACULA_API void set_stack_source(std::string (*source)());
 // Peaks and sums of page-locked memory begin anew.
 FACULA_API void reset_peak_host_memory_stats();

@@ -66,12 +66,12 @@ void release_pool(int device, PoolId pool);  // counted: the last one frees it
 // History and snapshots.
 struct HistoryOptions {
   bool enabled = true;
-  bool call_sites = true;  // op names, and Python's stack where it is known
+  bool call_sites = true;  // where in the program
   size_t max_entries = 100000;
 };
 void record_history(const HistoryOptions& options);
 // Python gives the stack of the caller as text: one frame a line, the innermost first, "file:line function". Called
-// while history is on, for each allocation, with no lock held.
+// while history is on, for each allocation, with no lock held. nullptr: the functions of the program itself.
 void set_stack_source(std::string (*source)());
 std::string snapshot_json();  // segments, blocks, history: documented in docs/gpu.md
 std::string snapshot_html();  // the same as a page that needs nothing else

@@ -8,6 +8,7 @@
 #include <deque>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -234,7 +235,11 @@ inline void decrease(Stat (&stat)[3], StatPool kind, int64_t amount) {
 
 // History: a flag of the hot path, and the stack of the caller, taken before any lock.
 extern std::atomic<bool> history_enabled;
+// Of the caller of the function that calls this.
 StackText current_stack();
+// Stacks as text, one frame a line, the innermost first. Of functions of the program at most so many are named: that asks another
+// process.
+std::vector<std::string> readable_stacks(std::span<const std::string* const> stacks, size_t most_frames = SIZE_MAX);
 
 // "1.50 GiB", "512 bytes".
 std::string bytes_text(size_t bytes);

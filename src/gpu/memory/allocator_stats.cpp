@@ -118,15 +118,20 @@ std::string DeviceHeap::out_of_memory_text(const Request& request, const Pool& p
   const size_t shown = std::min<size_t>(ranked.size(), 5);
   std::partial_sort(ranked.begin(), ranked.begin() + static_cast<std::ptrdiff_t>(shown), ranked.end(),
                     [](const auto& a, const auto& b) { return a.second.bytes > b.second.bytes; });
+  constexpr size_t kShownFrames = 3;  // the innermost ones tell enough
+  std::vector<const std::string*> stacks;
+  for (size_t i = 0; i < shown; ++i)
+    if (const std::string* stack = ranked[i].first.second) stacks.push_back(stack);
+  const std::vector<std::string> stack_texts = readable_stacks(stacks, kShownFrames);
+  auto stack_text = stack_texts.begin();
   if (shown > 0) text += "\nLargest holders:";
   for (size_t i = 0; i < shown; ++i) {
     const auto& [who, holder] = ranked[i];
     text += str("\n  ", i + 1, ". ", bytes_text(holder.bytes), " in ", holder.blocks,
                 holder.blocks == 1 ? " block" : " blocks", " of ", who.first);
     if (!who.second) continue;
-    // The innermost frames tell enough.
-    std::string_view lines = *who.second;
-    for (int line = 0; line < 3 && !lines.empty(); ++line) {
+    std::string_view lines = *stack_text++;
+    for (size_t line = 0; line < kShownFrames && !lines.empty(); ++line) {
       const size_t end = lines.find('\n');
       text += str(line == 0 ? ", called at " : "\n       from ", lines.substr(0, end));
       lines.remove_prefix(end == std::string_view::npos ? lines.size() : end + 1);

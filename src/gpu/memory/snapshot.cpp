@@ -2,10 +2,14 @@
 #include "gpu/memory/allocator_impl.h"
 #include "gpu/memory/snapshot_page.h"
 
+#include "core/call_stack.h"
+
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <cstring>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace facula::gpu {
 
@@ -26,6 +30,28 @@ struct History {
 History& history() {
   static auto* one = new History;
   return *one;
+}
+
+// Without a source a stack is kept as its return addresses: to name them takes long, and most are never read. This byte, which no
+// text of a source begins with, tells them apart.
+constexpr char kAddresses = '\0';
+
+// The stack from the caller of the function on that goes on at `inner`.
+std::string address_stack(void* inner) {
+  const std::vector<void*> addresses = facula::detail::return_addresses();
+  const auto found = std::find(addresses.begin(), addresses.end(), inner);
+  const size_t skipped = found == addresses.end() ? 0 : static_cast<size_t>(found - addresses.begin()) + 1;
+  std::string text(1, kAddresses);
+  text.append(reinterpret_cast<const char*>(addresses.data() + skipped), (addresses.size() - skipped) * sizeof(void*));
+  return text;
+}
+
+std::vector<void*> callers_in(const std::string& stack, size_t most_frames) {
+  std::vector<void*> addresses((stack.size() - 1) / sizeof(void*));
+  if (!addresses.empty()) std::memcpy(addresses.data(), stack.data() + 1, addresses.size() * sizeof(void*));
+  std::vector<void*> callers = facula::detail::callers_of_library(addresses);
+  if (callers.size() > most_frames) callers.resize(most_frames);
+  return callers;
 }
 
 constexpr const char* kActionNames[] = {"alloc",        "free_requested", "free_completed", "segment_alloc",
@@ -141,10 +167,12 @@ class StackTable {
     json.field("stack", found->second);
   }
   void write(JsonWriter& json) const {
+    std::vector<const std::string*> stacks;
+    for (const StackText& stack : stacks_) stacks.push_back(stack.get());
     json.open('[');
-    for (const StackText& stack : stacks_) {
+    for (const std::string& stack : readable_stacks(stacks)) {
       json.open('[');
-      std::string_view lines = *stack;
+      std::string_view lines = stack;
       while (!lines.empty()) {
         const size_t end = lines.find('\n');
         const std::string_view line = lines.substr(0, end);
@@ -289,6 +317,33 @@ void write_settings(JsonWriter& json) {
 
 }  // namespace
 
+std::vector<std::string> readable_stacks(std::span<const std::string* const> stacks, size_t most_frames) {
+  const auto has_addresses = [](const std::string& stack) { return !stack.empty() && stack[0] == kAddresses; };
+  // All names are asked for together: each question costs a process.
+  std::unordered_set<void*> known;
+  std::vector<void*> addresses;
+  for (const std::string* stack : stacks) {
+    if (!has_addresses(*stack)) continue;
+    for (void* address : callers_in(*stack, most_frames))
+      if (known.insert(address).second) addresses.push_back(address);
+  }
+  const std::vector<facula::detail::CodePlace> places = facula::detail::places_of(addresses);
+  std::unordered_map<void*, std::string> lines;
+  for (size_t i = 0; i < addresses.size(); ++i) {
+    const auto& [program, function, line] = places[i];
+    const std::string_view name = function.empty() ? std::string_view("an unnamed function") : function;
+    lines[addresses[i]] = line.empty() ? str(name, " (", program, ")\n") : str(line, " ", name, "\n");
+  }
+  std::vector<std::string> texts;
+  for (const std::string* stack : stacks) {
+    std::string& text = texts.emplace_back();
+    if (!has_addresses(*stack)) text = *stack;
+    else
+      for (void* address : callers_in(*stack, most_frames)) text += lines[address];
+  }
+  return texts;
+}
+
 void record_history(const HistoryOptions& options) {
   History& one = history();
   {
@@ -314,9 +369,9 @@ StackText current_stack() {
   const auto source = one.source.load(std::memory_order_acquire);
   {
     std::lock_guard lock(one.mutex);
-    if (!one.call_sites || !source) return nullptr;
+    if (!one.call_sites) return nullptr;
   }
-  auto text = std::make_shared<const std::string>(source());
+  auto text = std::make_shared<const std::string>(source ? source() : address_stack(__builtin_return_address(0)));
   std::lock_guard lock(one.mutex);
   if (one.texts.size() >= one.prune_at) {
     std::erase_if(one.texts, [](const auto& item) { return item.second.use_count() == 1; });
