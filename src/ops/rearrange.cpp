@@ -114,6 +114,29 @@ std::vector<int64_t> run_starts(const Tensor& repeats, int64_t count, std::optio
   return starts;
 }
 
+// The same on a GPU: which entry comes where is found by searching among the ends of runs. Only the length of the result
+// must be known here. Where the caller tells it, nothing waits: repeats that do not fit then give an index beyond all
+// entries, which is the error of a later call as any other wrong index is.
+Tensor interleaved_on_gpu(const Tensor& input, const Tensor& repeats, int64_t dim, std::optional<int64_t> output_size) {
+  const Device device = input.device();
+  const int64_t count = input.size(dim);
+  const Tensor counts = carried_to(device, as_dtype(repeats, kLong)).expand({count});
+  if (count == 0) {
+    run_starts(counts.cpu(), count, output_size);
+    return new_tensor(input.sizes(), input.scalar_type(), device, "repeat_interleave");
+  }
+  const Tensor ends = counts.cumsum(0), total = ends.select(0, count - 1);
+  // A sum beyond 64 bits is negative where it first happens.
+  const Tensor least = facula::minimum(counts.amin(), ends.amin());
+  const bool told = output_size.value_or(0) > 0;
+  const int64_t length = told ? *output_size : facula::where(least.lt(0), least, total).item().toLong();
+  if (length < 0 || (!told && output_size && *output_size != length)) run_starts(counts.cpu(), count, output_size);
+  const Tensor each = facula::arange(Scalar(length), TensorOptions(kLong).device(std::optional<Device>(device)));
+  Tensor index = facula::searchsorted(ends, each, false, true);
+  if (told) index = facula::where(least.ge(0).logical_and(total.eq(length)), index, Scalar(count));
+  return input.index_select(dim, index);
+}
+
 void check_repeats(const TensorImpl& r) {
   FACULA_CHECK(r.dtype == kLong || r.dtype == kInt, DTypeError,
                "repeat_interleave: repeats has to be Long or Int tensor, got ", toString(r.dtype));
@@ -307,7 +330,7 @@ Tensor repeat_interleave(const Tensor& repeats, std::optional<int64_t> output_si
                  "repeat_interleave: cannot repeat_interleave a meta tensor without output_size");
     return new_tensor(IntArrayRef(*output_size), r.dtype, r.device, "repeat_interleave");
   }
-  Tensor index = facula::arange(Scalar(r.numel), TensorOptions(r.dtype));
+  Tensor index = facula::arange(Scalar(r.numel), TensorOptions(r.dtype).device(std::optional<Device>(r.device)));
   return meaning::repeat_interleave(index, repeats, 0, output_size);
 }
 
@@ -330,7 +353,8 @@ Tensor repeat_interleave(const Tensor& self, const Tensor& repeats, std::optiona
     sizes[d] = *output_size;
     return new_tensor(sizes, i.dtype, i.device, "repeat_interleave");
   }
-  check_on_cpu(input, "repeat_interleave");
+  if (common_device({&input, &repeats}, "repeat_interleave").is_cuda())
+    return interleaved_on_gpu(input, repeats, static_cast<int64_t>(d), output_size);
   std::vector<int64_t> starts = run_starts(repeats, count, output_size);
   sizes[d] = starts.back();
   Tensor out = new_tensor(sizes, i.dtype, i.device, "repeat_interleave");

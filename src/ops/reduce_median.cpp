@@ -1,8 +1,7 @@
-// Medians: the middle entry of every row, found by partial ordering. Other reductions need no order and are in
-// reduce.cpp.
+// Medians: the middle entry of every row, found by partial ordering, on a GPU by sorting. Other reductions need no order
+// and are in reduce.cpp.
 #include "ops/common.h"
 #include "ops/reduce_helpers.h"
-#include "ops/transfer.h"
 
 #include "cpu/convert.h"
 #include "cpu/parallel.h"
@@ -63,6 +62,23 @@ void check_median(const Tensor& self) {
                "': complex numbers have no order. Take the median of abs(), real or imag instead");
 }
 
+// Sorting is stable and takes both zeros for equal, so that the entry in the middle is the one that the CPU finds. NaN
+// comes last there, but is the greatest of all to `max`, which tells the first one.
+std::tuple<Tensor, Tensor> median_on_gpu(const Tensor& self, int64_t dim, bool keepdim) {
+  const int64_t n = self.dim() == 0 ? 1 : self.size(dim), middle = (n + 1) / 2;
+  if (!self.is_floating_point()) return meaning::kthvalue(self, middle, dim, keepdim);
+  const auto [greatest, first] = meaning::max(self, dim, true);
+  Tensor indices =
+      facula::where(facula::isnan(greatest), first, std::get<1>(meaning::kthvalue(self, middle, dim, true)));
+  Tensor values = meaning::gather(self, dim, indices, false);
+  if (!keepdim) {
+    const DimVector sizes = reduced_sizes(self, reduced_dims(self, dim, "median"), false);
+    values.impl()->set_contiguous(sizes);
+    indices.impl()->set_contiguous(sizes);
+  }
+  return {values, indices};
+}
+
 }  // namespace
 
 Tensor median(const Tensor& self) {
@@ -70,12 +86,12 @@ Tensor median(const Tensor& self) {
   const TensorImpl* t = self.impl();
   Tensor result = new_tensor({}, t->dtype, t->device, "median");
   if (t->device.is_meta()) return result;
-  check_on_cpu(self, "median");
-  const CType type = compute_type(t->dtype);
   if (t->numel == 0) {
     fill_values(result, isFloatingType(t->dtype) ? Scalar(std::numeric_limits<double>::quiet_NaN()) : Scalar(0));
     return result;
   }
+  if (t->device.is_cuda()) return std::get<0>(median_on_gpu(meaning::reshape(self, {-1}), 0, false));
+  const CType type = compute_type(t->dtype);
   const Tensor dense = as_contiguous(self);
   std::vector<char> values(static_cast<size_t>(t->numel) * ctype_size(type));
   load_block(dense.impl()->data(), t->dtype, 1, t->numel, 0, 1, values.data());
@@ -90,12 +106,12 @@ std::tuple<Tensor, Tensor> median(const Tensor& self, int64_t dim, bool keepdim)
   const TensorImpl* t = self.impl();
   const uint64_t mask = reduced_dims(self, dim, "median");
   check_not_empty(self, mask, false, "median");
+  if (t->device.is_cuda() && t->numel > 0) return median_on_gpu(self, dim, keepdim);
   const DimVector sizes = reduced_sizes(self, mask, keepdim);
   Tensor values = new_tensor(sizes, t->dtype, t->device, "median");
   Tensor indices = new_tensor(sizes, kLong, t->device, "median");
   const int64_t outputs = values.numel();
   if (t->device.is_meta() || outputs == 0) return {values, indices};
-  check_on_cpu(self, "median");
 
   const size_t along = static_cast<size_t>(wrap_dim(dim, t->dim(), "median"));
   const int64_t n = t->dim() == 0 ? 1 : t->sizes[along], stride = t->dim() == 0 ? 1 : t->strides[along];

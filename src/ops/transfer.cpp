@@ -138,9 +138,4 @@ Tensor carried_to(Device device, const Tensor& made) {
   return there;
 }
 
-void check_on_cpu(const Tensor& t, const char* op) {
-  FACULA_CHECK(!t.is_cuda(), NotSupportedError, op, ": there is no kernel for device ", t.device().str(),
-               " yet. Move the tensor with .cpu() first, and the result back with .to(device)");
-}
-
 }  // namespace facula

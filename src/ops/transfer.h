@@ -15,7 +15,4 @@ void fill_on_gpu(const Tensor& target, const void* element);
 // What was made on the cpu, where it belongs: the tensor itself, or its copy on another device.
 Tensor carried_to(Device device, const Tensor& made);
 
-// For ops that read or write elements one by one and have no kernel for GPUs. Throws NotSupportedError.
-void check_on_cpu(const Tensor& t, const char* op);
-
 }  // namespace facula

@@ -370,6 +370,121 @@ TEST_F(GpuPrimitives, SortsOfLinesOfEveryLength) {
   expect_equal(columns.to(kGpu).argsort(0), columns.argsort(0), "argsort of columns");
 }
 
+TEST_F(GpuPrimitives, MediansOfLinesOfEveryLength) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const ScalarType t : {kFloat, kBFloat16, kHalf, kDouble, kChar, kLong, kByte, kBool}) {
+    for (const int64_t n : {1, 2, 7, 100, 5001}) {
+      // Few different values: of equal ones the first decides which place is told.
+      Tensor x = randint(-4, 5, {4, n}).to(t);
+      if (isFloatingType(t) && n > 6) {
+        x[1][n - 1] = nan;  // one that is not the first of its row
+        x[2][3] = nan;
+        x[2][n / 2] = nan;
+        x[3][0] = -0.0;
+        x[3][1] = 0.0;
+      }
+      const Tensor g = x.to(kGpu);
+      const auto [v, i] = x.median(1);
+      const auto [gv, gi] = g.median(1);
+      expect_equal(gv, v, words("median", t, x.sizes()));
+      expect_equal(gi, i, words("median, place", t, x.sizes()));
+      const auto [cv, ci] = x.median(0, true);
+      const auto [gcv, gci] = g.median(0, true);
+      expect_equal(gcv, cv, words("median of columns", t, x.sizes()));
+      expect_equal(gci, ci, words("median of columns, place", t, x.sizes()));
+      expect_equal(g.median(), x.median(), words("median of all", t, x.sizes()));
+      expect_equal(g[0].median(), x[0].median(), words("median of a row", t, x.sizes()));
+      expect_equal(g.t().median(), x.t().median(), words("median of all, transposed", t, x.sizes()));
+    }
+  }
+  const auto [v, i] = facula::full({}, 3.5, kGpu).median(0);
+  EXPECT_EQ(v.item<double>(), 3.5);
+  EXPECT_EQ(i.item<int64_t>(), 0);
+  EXPECT_TRUE(v.is_cuda() && i.is_cuda());
+  // Nothing has no middle: NaN, or 0 for integers; along a dim it is an error, unless there is no line at all.
+  EXPECT_TRUE(std::isnan(facula::empty({0}, kGpu).median().item<double>()));
+  EXPECT_EQ(facula::empty({0}, TensorOptions(kLong).device(kGpu)).median().item<int64_t>(), 0);
+  EXPECT_THROW(facula::empty({2, 0}, kGpu).median(1), IndexError);
+  EXPECT_EQ(std::get<1>(facula::empty({0, 3}, kGpu).median(1)).sizes(), IntArrayRef({0}));
+  // The gradient goes to the entry that was found.
+  Tensor leaf = tensor({3.0, 1.0, 2.0, 2.0}).to(kGpu).requires_grad_();
+  std::get<0>(leaf.median(0)).backward();
+  expect_equal(leaf.grad(), tensor({0.0, 0.0, 1.0, 0.0}), "gradient of a median");
+}
+
+TEST_F(GpuPrimitives, RepeatsWithTheirOwnCounts) {
+  for (const ScalarType t : {kFloat, kBFloat16, kDouble, kLong, kBool, kComplexFloat}) {
+    const Tensor x = randn({6, 5, 4}).mul(9).to(t), g = x.to(kGpu);
+    for (int64_t dim = 0; dim < 3; ++dim) {
+      const Tensor counts = randint(0, 4, {x.size(dim)});
+      for (const ScalarType type : {kLong, kInt})
+        expect_equal(real_parts(g.repeat_interleave(counts.to(type).to(kGpu), dim)),
+                     real_parts(x.repeat_interleave(counts.to(type), dim)),
+                     words("repeat_interleave", t, x.sizes(), dim));
+      expect_equal(real_parts(g.transpose(0, dim).repeat_interleave(counts.to(kGpu), 0)),
+                   real_parts(x.transpose(0, dim).repeat_interleave(counts, 0)), "repeat_interleave, transposed");
+    }
+    const Tensor flat = randint(0, 3, {120});
+    expect_equal(real_parts(g.repeat_interleave(flat.to(kGpu))), real_parts(x.repeat_interleave(flat)),
+                 words("repeat_interleave of all", t, x.sizes()));
+    // One count for all entries, which may be a number of the CPU.
+    expect_equal(real_parts(g.repeat_interleave(tensor({2}).to(kGpu), 1)), real_parts(x.repeat_interleave(2, 1)),
+                 "repeat_interleave, one count");
+    expect_equal(real_parts(g.repeat_interleave(facula::full({}, 2, kLong), -1)),
+                 real_parts(x.repeat_interleave(2, -1)), "repeat_interleave, a number");
+  }
+  const Tensor counts = randint(0, 5, {20000}), on_gpu = counts.to(kGpu);
+  const Tensor expected = repeat_interleave(counts);
+  expect_equal(repeat_interleave(on_gpu), expected, "repeat_interleave of counts");
+  EXPECT_EQ(repeat_interleave(on_gpu.to(kInt)).scalar_type(), kInt);
+  // With the length told, nothing waits.
+  expect_equal(repeat_interleave(on_gpu, expected.numel()), expected, "repeat_interleave with its length");
+
+  // Nothing to repeat, and nothing repeated.
+  const Tensor none = facula::empty({0, 3}, kGpu), two = facula::ones({2, 3}, kGpu);
+  const Tensor no_counts = facula::empty({0}, TensorOptions(kLong).device(kGpu));
+  EXPECT_EQ(none.repeat_interleave(no_counts, 0).sizes(), IntArrayRef({0, 3}));
+  EXPECT_EQ(none.repeat_interleave(no_counts, 0, 0).sizes(), IntArrayRef({0, 3}));
+  EXPECT_EQ(none.repeat_interleave(tensor({1, 0, 4}).to(kGpu), 1).sizes(), IntArrayRef({0, 5}));
+  EXPECT_EQ(two.repeat_interleave(tensor({0, 0}).to(kGpu), 0).sizes(), IntArrayRef({0, 3}));
+
+  // The same errors as on the CPU.
+  const auto both = [&](const Tensor& repeats, std::optional<int64_t> length) {
+    std::vector<std::string> said;
+    for (const Tensor& t : {repeats, repeats.to(kGpu)}) {
+      try {
+        facula::ones({2, 3}, t.device()).repeat_interleave(t, 0, length);
+        said.push_back("no error");
+      } catch (const Error& error) {
+        said.push_back(std::string(error.type_name()) + " " + error.what());
+      }
+    }
+    EXPECT_EQ(said[0], said[1]);
+    return said[0];
+  };
+  const auto has = [](const std::string& text, const std::string& part) {
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  };
+  has(both(tensor({1, -3}), {}), "ValueError repeat_interleave: repeats can not be negative, but entry 1 is -3");
+  has(both(tensor({4, -3}), {}), "entry 1 is -3");  // although the sum is none
+  has(both(tensor({-2}), {}), "entry 0 is -2");
+  has(both(facula::full({2}, int64_t{1} << 62, kLong), {}), "overflows 64 bits");
+  has(both(tensor({1, 2}), 0), "output_size is 0 but the repeats add up to 3");
+  has(both(tensor({1, 2}), -1), "output_size is -1 but the repeats add up to 3");
+  has(both(tensor({1, 2, 3}), {}), "ShapeError");
+  EXPECT_THROW(two.repeat_interleave(tensor({1, 2}), 0), DeviceError);
+  EXPECT_THROW(two.cpu().repeat_interleave(tensor({1, 2}).to(kGpu), 0), DeviceError);
+  // A length that is told and wrong is found by the device, and told by the next call that waits.
+  for (const int64_t length : {2, 4})
+    EXPECT_THROW(two.repeat_interleave(tensor({1, 2}).to(kGpu), 0, length).cpu(), IndexError) << length;
+  EXPECT_THROW(two.repeat_interleave(tensor({4, -1}).to(kGpu), 0, 3).cpu(), IndexError);
+  EXPECT_EQ(two.repeat_interleave(tensor({1, 2}).to(kGpu), 0, 3).sum().item<double>(), 9);
+
+  Tensor leaf = facula::ones({3}, kGpu).requires_grad_();
+  leaf.repeat_interleave(tensor({2, 0, 3}).to(kGpu), 0).sum().backward();
+  expect_equal(leaf.grad(), tensor({2.0, 0.0, 3.0}).to(kFloat), "gradient of repeat_interleave");
+}
+
 TEST_F(GpuPrimitives, UniqueAndRuns) {
   const Tensor x = randint(300, {5000});
   const auto [v, i, c] = unique(x, true, true, true);

@@ -1,5 +1,5 @@
-// One test for each public op on a GPU: the cases of its record, with the truth and the tolerances that hold for the CPU. An
-// op that has no kernel for GPUs yet must say so by name; which ops those are is found out here, not written down.
+// One test for each public op on a GPU: the cases of its record, with the truth and the tolerances that hold for the CPU.
+// Every op works there: one that says that it has no kernel fails like one with wrong results.
 #include "cpp/case_file.h"
 #include "cpp/record_calls.h"
 #include "cpp/record_values.h"
@@ -40,42 +40,10 @@ std::vector<std::string> all_ops() {
   return names;
 }
 
-// Ops of these kinds are programs, copies or bookkeeping: a device that runs programs has them all.
-bool must_work(const BoxedOp& op) {
-  switch (op.kind) {
-    case OpKind::Pointwise:
-    case OpKind::Reduction:
-    case OpKind::Creation:
-    case OpKind::Random:
-    case OpKind::View: return true;
-    default: break;
-  }
-  static const std::set<std::string_view> kOthers = {"copy_",   "clone",   "contiguous", "to",    "_to_copy",
-                                                     "type_as", "fill_",   "zero_",      "mm",    "bmm",
-                                                     "addmm",   "baddbmm", "matmul",     "linear"};
-  return kOthers.contains(op.op);
-}
-
-// Thrown inside a check: the op said that the device has no kernel for it.
-struct NoKernel {
-  std::string op;  // which may be one that the op is made of
-  std::string text;
-};
-
 bool has(const Case& one, CaseFlag flag) { return (one.flags & flag) != 0; }
 
 void complain(Complaints& to, const std::string& what, const std::string& why) {
   if (!why.empty()) to.push_back(what + ": " + why);
-}
-
-// The op of which an error says, in the words that it must, that there is no kernel; empty for other errors.
-std::string without_kernel(const Error& error) {
-  const std::string_view type = error.type_name(), text = error.what();
-  if ((type != "NotSupportedError" && type != "DeviceError") || text.find("cuda") == std::string_view::npos) return {};
-  const std::string_view name = text.substr(0, text.find(':'));
-  for (const BoxedOp& op : boxed_ops())
-    if (name == op.op || name == op.name) return op.op;
-  return {};
 }
 
 template <class Body>
@@ -83,7 +51,6 @@ void guarded(Complaints& to, const std::string& what, Body body) {
   try {
     body();
   } catch (const Error& error) {
-    if (const std::string op = without_kernel(error); !op.empty()) throw NoKernel{op, error.what()};
     to.push_back(what + ": " + error.type_name() + ": " + error.what());
   } catch (const std::exception& error) {
     to.push_back(what + ": exception: " + error.what());
@@ -299,7 +266,6 @@ Complaints check_error(const Variants& variants, const Case& one) {
     to.push_back("must fail with " + one.error_type + ", but succeeded");
   } catch (const Error& error) {
     if (one.error_type != error.type_name()) {
-      if (const std::string lacking = without_kernel(error); !lacking.empty()) throw NoKernel{lacking, error.what()};
       to.push_back("must fail with " + one.error_type + ", but failed with " + error.type_name() + ": " + error.what());
     } else if (std::string(error.what()).find(one.error_text) == std::string::npos) {
       to.push_back("the text must contain \"" + one.error_text + "\", but is: " + error.what());
@@ -400,12 +366,6 @@ bool is_plain(const Case& one) {
   return contiguous && shapes.size() <= 1;
 }
 
-// Printed at the end of the program: what it cost, and what the device cannot do yet.
-std::set<std::string>& ops_without_kernel() {
-  static std::set<std::string> ops;
-  return ops;
-}
-
 // A host that touches memory of a device dies; the log must say in which test.
 [[maybe_unused]] void name_the_test(int number) {
   if (const auto* test = ::testing::UnitTest::GetInstance()->current_test_info()) {
@@ -427,10 +387,6 @@ class Summary : public ::testing::Environment {
     const gpu::CacheStats kernels = gpu::cache_stats();
     std::cout << "gpu: " << kernels.compiled << " kernels compiled, " << kernels.disk_hits << " found on disk"
               << std::endl;
-    if (ops_without_kernel().empty()) return;
-    std::cout << "gpu: " << ops_without_kernel().size() << " ops have no kernel for GPUs yet:";
-    for (const std::string& op : ops_without_kernel()) std::cout << " " << op;
-    std::cout << std::endl;
   }
 };
 const ::testing::Environment* const kSummary = ::testing::AddGlobalTestEnvironment(new Summary);
@@ -469,11 +425,6 @@ TEST_P(GpuOp, HoldsItsRecord) {
         case CaseKind::kError: complaints = check_error(variants, one); break;
         case CaseKind::kRandom: complaints = check_random_on_gpu(variants, one, file.seed); break;
       }
-    } catch (const NoKernel& none) {
-      // A random op may be made of sorting or scanning, which come later; the others have no such excuse.
-      const bool excused = variants.plain().kind == OpKind::Random && none.op != file.op;
-      if (must_work(variants.plain()) && !excused) complaints = {none.text};
-      else ops_without_kernel().insert(file.op);
     } catch (const std::exception& error) {
       complaints = {std::string("exception: ") + error.what()};
     }

@@ -502,9 +502,24 @@ def test_waits_can_be_errors():
     assert x.sum().item() == 2
 
 
-def test_ops_without_a_kernel_say_so():
-    with pytest.raises(NotImplementedError, match="median.*cuda"):
-        facula.randn(5, device="cuda").median()
+def test_medians_and_repeats_stay_on_the_device():
+    x = facula.tensor([[3., 1., 2., 2.], [5., float("nan"), 0., float("nan")]], device="cuda")
+    values, indices = x.median(1)
+    assert values.is_cuda and indices.is_cuda
+    assert values[0].item() == 2 and values[1].isnan().item() and indices.tolist() == [2, 1]
+    assert x[0].median().item() == 2 and x.median().isnan().item()
+    counts = facula.tensor([2, 0, 1, 3], device="cuda")
+    assert x[0].repeat_interleave(counts).tolist() == [3, 3, 2, 2, 2, 2]
+    assert facula.repeat_interleave(counts).tolist() == [0, 0, 2, 3, 3, 3]
+    with pytest.raises(ValueError, match="can not be negative, but entry 1 is -1"):
+        x.repeat_interleave(facula.tensor([3, -1], device="cuda"), 0)
+    facula.cuda.set_sync_debug_mode("error")
+    try:
+        repeated = x[0].repeat_interleave(counts, output_size=6)
+        middle = x[0].median()
+    finally:
+        facula.cuda.set_sync_debug_mode("default")
+    assert repeated.tolist() == [3, 3, 2, 2, 2, 2] and middle.item() == 2
 
 
 def test_threads_have_their_own_current_device_and_stream():
