@@ -88,6 +88,25 @@ struct Entropy {
   T weight_of(int64_t label) const { return weights ? weights[label] : T(1); }
 };
 
+// A label that is no class, told by whichever row finds it.
+class BadLabel {
+ public:
+  bool is(int64_t label, int64_t classes) {
+    if (label >= 0 && label < classes) return false;
+    found_.store(label);
+    any_.store(true);
+    return true;
+  }
+  void check(int64_t classes) const {
+    FACULA_CHECK(!any_.load(), IndexError, "cross_entropy_loss: Target ", found_.load(), " is out of bounds for ",
+                 classes, " classes");
+  }
+
+ private:
+  std::atomic<int64_t> found_{0};
+  std::atomic<bool> any_{false};
+};
+
 template <class T>
 void cross_entropy(const Tensor& self, const Tensor& target, const Tensor& weight, int64_t reduction,
                    int64_t ignore_index, double smoothing, const Tensor& loss, const Tensor& logsumexp,
@@ -99,7 +118,7 @@ void cross_entropy(const Tensor& self, const Tensor& target, const Tensor& weigh
   const cpu::RowOps& ops = cpu::row_ops(sizeof(T) == 8 ? CType::F64 : CType::F32);
   detail::Scratch losses(static_cast<size_t>(rows) * sizeof(T));
   T* each = losses.as<T>();
-  std::atomic<int64_t> bad{INT64_MIN};
+  BadLabel bad;
   parallel_for(0, rows, std::max<int64_t>(1, kGrain / n), [&](int64_t begin, int64_t end) {
     detail::Scratch scratch(x.converts() ? static_cast<size_t>(n) * sizeof(T) : 0);
     for (int64_t r = begin; r < end; ++r) {
@@ -113,10 +132,7 @@ void cross_entropy(const Tensor& self, const Tensor& target, const Tensor& weigh
         each[r] = 0;
         continue;
       }
-      if (label < 0 || label >= n) {
-        bad.store(label);
-        return;
-      }
+      if (bad.is(label, n)) return;
       each[r] = e.weight_of(label) * (sum - row[label]) * (T(1) - e.smoothing);
       if (e.smoothing != 0) {
         const T weighted = e.weights ? sum_over<T>(n, [&](int64_t i) { return row[i] * e.weights[i]; })
@@ -125,9 +141,7 @@ void cross_entropy(const Tensor& self, const Tensor& target, const Tensor& weigh
       }
     }
   });
-  const int64_t label = bad.load();
-  FACULA_CHECK(label == INT64_MIN, IndexError, "cross_entropy_loss: Target ", label, " is out of bounds for ", n,
-               " classes");
+  bad.check(n);
   // Sums run in double, one after the other: the same result with any number of threads.
   double sum = 0, counted = 0;
   for (int64_t r = 0; r < rows; ++r) {
@@ -170,12 +184,14 @@ void cross_entropy_backward(const Tensor& grad, const Tensor& self, const Tensor
   detail::Scratch wide(static_cast<size_t>(grads) * sizeof(T));
   const T* g = Rows<T>(grad, grads).read(0, wide.as<T>());
   const T by = reduction == Reduction::Mean ? *reinterpret_cast<const T*>(total.impl()->data()) : T(1);
+  BadLabel bad;  // the targets may have been written to since the loss was computed
   parallel_for(0, rows, std::max<int64_t>(1, kGrain / n), [&](int64_t begin, int64_t end) {
     detail::Scratch scratch(x.converts() ? static_cast<size_t>(2 * n) * sizeof(T) : 0);
     T* room = scratch.as<T>();
     for (int64_t r = begin; r < end; ++r) {
       T* to = out.begin(r, room + (x.converts() ? n : 0));
       const int64_t label = e.targets[r];
+      if (label != e.ignored && bad.is(label, n)) return;
       const T scale = label == e.ignored ? T(0) : g[reduction == Reduction::None ? r : 0] / by;
       if (label == e.ignored || scale == 0) {
         std::fill_n(to, n, T(0));
@@ -197,6 +213,7 @@ void cross_entropy_backward(const Tensor& grad, const Tensor& self, const Tensor
       out.write(r, to);
     }
   });
+  bad.check(n);
 }
 
 void cross_entropy_backward_cpu(const Tensor& grad, const Tensor& self, const Tensor& target, const Tensor& weight,

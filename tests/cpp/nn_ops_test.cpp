@@ -390,6 +390,35 @@ TEST_F(NnOps, NegativeLogLikelihood) {
   EXPECT_THROW(nll_loss(ones({2, 3}), ones({3}, kLong)), ShapeError);
 }
 
+// The gradient reads labels again: what is no class must not become a place in memory, whatever the loss was.
+TEST_F(NnOps, GradientsOfCrossEntropyCheckLabels) {
+  for (const ScalarType t : kFloats) {
+    if (isFloat8Type(t)) continue;
+    const ScalarType work = t == kDouble ? kDouble : kFloat;
+    const Tensor x = draw({3, 4}, t), sums = x.to(work).logsumexp(1), total = full({}, 3, work);
+    for (const int64_t reduction : {Reduction::None, Reduction::Mean, Reduction::Sum}) {
+      const Tensor grad = reduction == Reduction::None ? ones({3}, t) : ones({}, t);
+      const auto gradient = [&](int64_t label, int64_t ignored, double smoothing) {
+        return _cross_entropy_backward(grad, x, tensor({0, label, 3}), {}, sums, total, reduction, ignored, smoothing);
+      };
+      for (const int64_t label : {int64_t{4}, int64_t{-1}, INT64_MAX, INT64_MIN}) {
+        try {
+          gradient(label, -100, 0.1);
+          FAIL() << "no error for " << label;
+        } catch (const IndexError& e) {
+          EXPECT_EQ(e.msg(), "cross_entropy_loss: Target " + std::to_string(label) + " is out of bounds for 4 classes");
+        }
+        // The same label is no error where it is the one to ignore: its row has no gradient, the others have.
+        const Tensor result = gradient(label, label, 0.0);
+        expect_close(result.select(0, 1), {0, 0, 0, 0}, 0, 0);
+        EXPECT_GT(result.select(0, 0).abs().sum().item<double>(), 0);
+      }
+    }
+  }
+  // The loss says the same.
+  EXPECT_THROW(cross_entropy_loss(ones({3, 4}), full({3}, INT64_MIN, kLong)), IndexError);
+}
+
 double norm_reference(const std::vector<double>& d, double p) {
   double sum = 0, top = 0;
   for (double x : d) {
