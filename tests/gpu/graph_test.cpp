@@ -13,7 +13,9 @@
 
 #include <cstdio>
 #include <fstream>
+#include <functional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace facula::testing {
@@ -165,9 +167,33 @@ TEST(GpuGraph, RefusesWhatCannotBeCaptured) {
   const Tensor out = like(in);
   cuda::CUDAEvent event;
   event.record();
+  // Ops whose result the host must see, or whose size depends on values. They compile before the capture.
+  const Tensor counts = numbers({2, 0, 2, 1}), mask = counts.ne(0);
+  const std::pair<const char*, std::function<void()>> waiting[] = {
+      {"nonzero: ", [&] { counts.nonzero(); }},
+      {"nonzero: ", [&] { mask.nonzero(); }},
+      {"masked_select: ", [&] { counts.masked_select(mask); }},
+      {"unique", [&] { unique(counts, true, true, true); }},
+      {"item: ", [&] { counts.equal(mask.to(kLong)); }},
+      {"item: ", [&] { static_cast<void>(counts.sum().item<int64_t>()); }},
+      {"item: ", [&] { counts.repeat_interleave(counts); }},
+  };
+  for (const auto& [words, call] : waiting) call();
   {
     cuda::GraphCapture capture(graph);
     int64_t value = 0;
+    for (const auto& [words, call] : waiting)
+      EXPECT_THAT(error_of<DeviceError>(call),
+                  AllOf(StartsWith(words), HasSubstr("waits for the GPU"), HasSubstr("captured")));
+    // Emptying the caches is no error, and takes no memory away that the capture has.
+    const Tensor kept = like(in);
+    {
+      const Tensor dropped = like(in);
+      step(dropped, in);
+    }
+    cuda::empty_cache();
+    step(kept, in);
+    EXPECT_TRUE(cuda::is_current_stream_capturing());
     EXPECT_THAT(error_of<DeviceError>([&] {
                   gpu::read_small(&value, in.data_ptr(), 8, {"item", 0});
                 }),
@@ -193,11 +219,12 @@ TEST(GpuGraph, RefusesWhatCannotBeCaptured) {
     std::thread([] {
       EXPECT_THAT(error_of<DeviceError>([] { cuda::synchronize(); }), HasSubstr("is captured into a graph"));
     }).join();
-    step(out, in);
+    step(out, kept);
   }
   // None of these has broken it.
   graph.replay();
-  EXPECT_EQ(values_of(out), (std::vector<int64_t>{7}));
+  EXPECT_EQ(values_of(out), (std::vector<int64_t>{15}));
+  for (const auto& [words, call] : waiting) call();  // and all work again
   EXPECT_THAT(error_of<DeviceError>([&] {
                 cuda::CUDAStreamGuard guard(cuda::getStreamFromPool());
                 graph.capture_begin();
