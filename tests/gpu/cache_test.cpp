@@ -528,6 +528,25 @@ TEST(GpuKernelCache, IsSharedByProcesses) {
   EXPECT_THAT(run(2), HasSubstr("compiled 0 disk 1 rejected 0"));
 }
 
+// What was compiled for one chip must not run on another one, though both use the same folder.
+TEST(GpuKernelCache, IsNotSharedByChips) {
+  if (std::getenv("FACULA_GPU_LIBRARY_PATH") == nullptr) GTEST_SKIP() << "only the software GPU can be another chip";
+  const Folder folder;
+  const auto run = [&](const std::string& chip) {
+    return run_in_child("GpuKernelCache.DISABLED_InAProcess", "FACULA_GPU_PROBE=never SIMGPU_CHIP=" + chip +
+                                                                  " FACULA_CACHE_DIR=" + (folder / "cache") +
+                                                                  " CACHE_TEST_NUMBER=9")
+        .output;
+  };
+  const bool amd = gpu::properties(0).chip.starts_with("gfx");
+  const std::string one = amd ? "gfx906" : "sm_80", other = amd ? "gfx90a" : "sm_90";
+  EXPECT_THAT(run(one), HasSubstr("compiled 1 disk 0 rejected 0"));
+  EXPECT_THAT(run(other), HasSubstr("compiled 1 disk 0 rejected 0"));
+  // Both entries stay.
+  EXPECT_THAT(run(one), HasSubstr("compiled 0 disk 1 rejected 0"));
+  EXPECT_THAT(run(other), HasSubstr("compiled 0 disk 1 rejected 0"));
+}
+
 TEST(GpuKernelCache, IsFilledByProcessesAtOnce) {
   const Folder folder;
   std::vector<std::string> said(3);
