@@ -1,8 +1,8 @@
 // The cases on large tensors: pointwise work, copies, reductions, random numbers and matrix products.
 #include "cases.h"
+#include "checks.h"
 
 #include <facula/cuda/matmul.h>
-#include <facula/facula.h>
 
 #include <cmath>
 #include <type_traits>
@@ -14,23 +14,8 @@ bool tiny_cases = false;
 
 namespace {
 
-int64_t scaled(int64_t n) { return tiny_cases ? std::max<int64_t>(n / 128, 8) : n; }
-
-const Device kGpu("cuda:0");
 int64_t many() { return tiny_cases ? int64_t{1} << 14 : int64_t{1} << 28; }
 int64_t side() { return scaled(16384); }
-
-Tensor normal(IntArrayRef sizes, ScalarType dtype = kFloat) {
-  return randn(sizes, TensorOptions().device(kGpu)).to(dtype);
-}
-
-double relative_error(const Tensor& result, const Tensor& reference) {
-  const Tensor got = result.to(kDouble), want = reference.to(kDouble);
-  if (got.sizes() != want.sizes()) return HUGE_VAL;
-  const double off = (got - want).square().sum().sqrt().item<double>();
-  const double size = want.square().sum().sqrt().item<double>();
-  return std::isfinite(off) ? off / std::max(size, 1e-300) : HUGE_VAL;
-}
 
 // Some of a long row on the CPU, in double precision: its ends and its middle.
 Tensor sample(const Tensor& row) {
@@ -119,6 +104,9 @@ std::vector<BenchCase> pointwise_cases() {
   cases.push_back(unary(
       "cast_f32_bf16_2^28", kFloat, 6, 4e-3, [](const Tensor& x) { return x.to(kBFloat16); },
       [](const Tensor& x) { return x; }));
+  cases.push_back(unary(
+      "cast_bf16_f32_2^28", kBFloat16, 6, 0, [](const Tensor& x) { return x.to(kFloat); },
+      [](const Tensor& x) { return x; }));
   cases.push_back(binary("add_mixed_f32_bf16_2^28", kFloat, kBFloat16, 10, 1e-6, plus, plus));
   cases.push_back(binary("chain6_f32_eager", kFloat, kFloat, 12, 1e-6, chain, chain));
   cases.push_back(binary("chain6_f32_compile", kFloat, kFloat, 12, 1e-6, fused_chain, chain));
@@ -130,12 +118,18 @@ std::vector<BenchCase> pointwise_cases() {
   cases.push_back(on_square("strided_slice_mul_f32", 6, 0, [](const Tensor& m) {
     return m.index({indexing::Slice(), indexing::Slice(indexing::None, indexing::None, 2)}) * 2;
   }));
+  const auto permute_case = [&](std::string name, std::vector<int64_t> sizes, std::vector<int64_t> order) {
+    double numel = 1;
+    for (const int64_t size : sizes) numel *= static_cast<double>(size);
+    cases.push_back({std::move(name), 8 * numel, 0, 0, false, [=] {
+                       const Tensor x = normal(sizes);
+                       const auto f = [=](const Tensor& t) { return t.permute(order).contiguous(); };
+                       return Prepared{[=] { f(x); }, [=] { return relative_error(f(x).cpu(), f(x.cpu())); }};
+                     }});
+  };
   const int64_t images = tiny_cases ? 2 : 32;
-  cases.push_back({"permute_nhwc_f32", 8.0 * images * 64 * 56 * 56, 0, 0, false, [=] {
-                     const Tensor x = normal({images, 64, 56, 56});
-                     const auto f = [](const Tensor& t) { return t.permute({0, 2, 3, 1}).contiguous(); };
-                     return Prepared{[=] { f(x); }, [=] { return relative_error(f(x).cpu(), f(x.cpu())); }};
-                   }});
+  permute_case("permute_nhwc_f32", {images, 64, 56, 56}, {0, 2, 3, 1});
+  permute_case("permute_heads_f32", {images, scaled(1024), 16, 64}, {0, 2, 1, 3});
   cases.push_back({"randn_f32_2^28", 4.0 * many(), 0, tiny_cases ? 0.1 : 1.5e-2, false, [] {
                      const auto draw = [] { return randn({many()}, TensorOptions().device(kGpu)); };
                      return Prepared{[=] { draw(); },
@@ -170,6 +164,26 @@ std::vector<BenchCase> reduction_cases() {
   };
   whole("sum_all_f32_2^28", 1e-6, [](const Tensor& x) { return x.sum(); });
   whole("mean_all_f32_2^28", 1e-6, [](const Tensor& x) { return x.mean(); });
+  whole("argmax_all_f32_2^28", 0, [](const Tensor& x) { return x.argmax(); });
+  whole("var_all_f32_2^28", 1e-5, [](const Tensor& x) { return x.var(); });
+  whole("logsumexp_all_f32_2^28", 1e-6, [](const Tensor& x) { return x.logsumexp(0); });
+  // The axis between two others: the CPU does it on two of the blocks.
+  const auto middle = [&](std::string name, double tolerance, Unary f) {
+    const int64_t blocks = scaled(256), width = scaled(1024);
+    cases.push_back({std::move(name), 4.0 * static_cast<double>(blocks * width * width), 0, tolerance, false, [=] {
+                       const Tensor m = normal({blocks, width, width});
+                       return Prepared{[=] { f(m); },
+                                       [=] {
+                                         return relative_error(f(m).narrow(0, blocks - 2, 2).cpu(),
+                                                               f(m.narrow(0, blocks - 2, 2).cpu().to(kDouble)));
+                                       }};
+                     }});
+  };
+  middle("sum_middle_f32", 1e-5, [](const Tensor& m) { return m.sum(1); });
+  middle("mean_middle_f32", 1e-5, [](const Tensor& m) { return m.mean(1); });
+  middle("argmax_middle_f32", 0, [](const Tensor& m) { return m.argmax(1); });
+  middle("var_middle_f32", 1e-5, [](const Tensor& m) { return m.var(1); });
+  middle("logsumexp_middle_f32", 1e-6, [](const Tensor& m) { return m.logsumexp(1); });
   const std::pair<const char*, int64_t> kAxes[] = {{"rows", 1}, {"cols", 0}};
   for (const auto& [axis, dim] : kAxes) {
     const auto name = [axis = axis](const char* op) { return std::string(op) + "_" + axis + "_f32"; };

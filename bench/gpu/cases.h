@@ -28,4 +28,6 @@ std::vector<BenchCase> pointwise_cases();
 std::vector<BenchCase> reduction_cases();
 std::vector<BenchCase> matmul_cases();
 std::vector<BenchCase> attention_cases();
+std::vector<BenchCase> training_cases();
+std::vector<BenchCase> index_cases();
 std::vector<BenchCase> overhead_cases();

@@ -79,8 +79,8 @@ std::string time_on_host(const std::function<void()>& run, int count) {
 class Server {
  public:
   Server() {
-    for (const auto& family :
-         {pointwise_cases(), reduction_cases(), matmul_cases(), attention_cases(), overhead_cases()})
+    for (const auto& family : {pointwise_cases(), reduction_cases(), matmul_cases(), attention_cases(),
+                               training_cases(), index_cases(), overhead_cases()})
       for (const BenchCase& each : family) {
         order_.push_back(each.name);
         cases_[each.name] = each;
