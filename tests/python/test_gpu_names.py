@@ -1,5 +1,6 @@
 """The names of facula.cuda. Needs no GPU."""
 import os
+import re
 import subprocess
 import sys
 
@@ -65,6 +66,21 @@ def test_every_function_says_what_it_does():
     names = {n for heading in PAGE.values() for n in heading.split()} - LEFT_OUT
     names -= {"AcceleratorError", "OutOfMemoryError"}
     assert {n for n in names if not find(n).__doc__} == set()
+
+
+def test_nvidias_compiler_can_be_asked_for():
+    """The extras name the packages that the library asks for where it finds no compiler, and the pages tell of them."""
+    from test_docs import ROOT
+    extras = (ROOT / "pyproject.toml").read_text()
+    assert re.search(r'^cuda = \["nvidia-cuda-nvrtc>=13"\]$', extras, re.M)
+    assert re.search(r'^cuda12 = \["nvidia-cuda-nvrtc-cu12>=12"\]$', extras, re.M)
+    asked = (ROOT / "src" / "gpu" / "driver" / "compiler_nvrtc.cpp").read_text()
+    assert '`pip install nvidia-cuda-nvrtc", driver_major == 12 ? "-cu12" : ""' in asked
+    for page, words in (("README.md", ["NVRTC", "pip install nvidia-cuda-nvrtc", "[cuda]"]),
+                        ("docs/gpu.md", ["NVRTC", "nvidia-cuda-nvrtc-cu12", "facula[cuda]", "facula[cuda12]"]),
+                        ("docs/python.md", ["NVRTC", "nvidia-cuda-nvrtc-cu12", "facula[cuda]", "facula[cuda12]"])):
+        text = (ROOT / page).read_text()
+        assert [w for w in words if w not in text] == [], page
 
 
 def test_without_a_gpu():

@@ -42,6 +42,10 @@ def look_into(wheel):
         for name in [n for n in names if n.endswith((".cmake", ".py", ".pyi"))]:
             if str(ROOT).encode() in archive.read(name):
                 fail(f"{name} in {wheel.name} names {ROOT}, which is not there on other machines")
+        metadata = archive.read(next(n for n in names if n.endswith(".dist-info/METADATA"))).decode()
+        for extra, package in (("numpy", "numpy"), ("cuda", "nvidia-cuda-nvrtc"), ("cuda12", "nvidia-cuda-nvrtc-cu12")):
+            if not re.search(rf"^Requires-Dist: {package} ?\(?>=[0-9.]+\)? ?; extra == ['\"]{extra}['\"]$", metadata, re.M):
+                fail(f"{wheel.name} does not ask for {package} with the extra {extra}:\n{metadata.split(chr(10) * 2)[0]}")
         for name in libraries:
             print(f"try_wheel: {name}: {archive.getinfo(name).file_size} bytes")
     size = wheel.stat().st_size

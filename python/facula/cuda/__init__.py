@@ -1,7 +1,8 @@
 """GPUs: which one is current, streams and events, graphs, memory, random numbers, kernels.
 
-The device is called 'cuda' on NVIDIA and on AMD. Nothing has to be installed or chosen: the driver is loaded when it is
-there, and `is_available()` says whether it is.
+The device is called 'cuda' on NVIDIA and on AMD. Nothing has to be chosen: the driver and the vendor's run-time compiler
+are loaded when they are there (NVIDIA's compiler does not come with the driver; `pip install nvidia-cuda-nvrtc` brings
+it), and `is_available()` says whether there is a GPU.
 """
 from typing import Any as _Any
 
