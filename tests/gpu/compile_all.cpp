@@ -1,10 +1,11 @@
 // compile_all cuda|hip CHIP FOLDER [N]: has the vendor's own compiler, which needs no GPU, compile for CHIP every kernel text that
-// a run of the tests left in FOLDER (FACULA_KERNEL_DUMP), or every N-th of them, through the library's Compiler.
+// a run of the tests left in FOLDER (FACULA_KERNEL_DUMP), or one in N of them, through the library's Compiler.
 //
 // Most of the time of a compilation goes into the headers, so kernels go together, each in a namespace of its own. What fails
 // in company is compiled again alone, so that the log is the kernel's own.
 #include "gpu/driver/driver_open.h"
 #include "gpu/kernel.h"
+#include "gpu/kernel_share.h"
 
 #include <algorithm>
 #include <chrono>
@@ -119,6 +120,22 @@ struct Failure {
   std::string file, log;
 };
 
+// What chooses the share: the commit, so that a failure comes back when it is looked into and every text has its turn before
+// long; the seed, too, which can be set for another choice. Where there is no repository the seed alone.
+std::string draw() {
+  const char* seed = std::getenv("FACULA_SEED");
+  std::string word = seed ? seed : "0";
+  const char* folder = std::getenv("FACULA_SOURCE_DIR");
+  if (!folder) return word;
+  const std::string command = "git -C '" + std::string(folder) + "' rev-parse HEAD 2>/dev/null";
+  if (FILE* git = ::popen(command.c_str(), "r")) {
+    char commit[64] = {};
+    if (std::fgets(commit, sizeof(commit), git)) word += " " + std::string(commit, std::string_view(commit).find('\n'));
+    ::pclose(git);
+  }
+  return word;
+}
+
 class CompileAll {
  public:
   CompileAll(Compiler& compiler, std::string chip) : compiler_(compiler), chip_(std::move(chip)) {}
@@ -163,7 +180,7 @@ class CompileAll {
 
 int main(int argc, char** argv) {
   if (argc < 4 || argc > 5 || (std::string_view(argv[1]) != "cuda" && std::string_view(argv[1]) != "hip")) {
-    std::cerr << "usage: " << argv[0] << " cuda|hip CHIP FOLDER [N: every N-th]\n";
+    std::cerr << "usage: " << argv[0] << " cuda|hip CHIP FOLDER [N: one in N]\n";
     return 2;
   }
   const std::string vendor = argv[1], chip = argv[2];
@@ -172,30 +189,28 @@ int main(int argc, char** argv) {
     std::cerr << opening.why_not << "\n";
     return 1;
   }
-  std::vector<std::filesystem::path> files;
+  const std::filesystem::path folder = argv[3];
+  std::vector<std::string> files;
   std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(argv[3], ignored))
-    if (entry.is_regular_file()) files.push_back(entry.path());
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored))
+    if (entry.is_regular_file()) files.push_back(entry.path().filename().string());
   if (files.empty()) {
     std::cerr << "there is no kernel in " << argv[3] << ": the tests of GPUs write them there\n";
     return 1;
   }
   std::sort(files.begin(), files.end());
-  // All of them take minutes for each chip: where the share is 1/N, every N-th, unless FACULA_TEST_KERNELS=all. The seed chooses
-  // which, so that many runs see all.
+  // All of them take minutes for each chip: one in N, unless FACULA_TEST_KERNELS=all.
   const char* wanted = std::getenv("FACULA_TEST_KERNELS");
   const size_t share = argc > 4 && !(wanted && std::string_view(wanted) == "all") ? std::stoul(argv[4]) : 1;
   if (share > 1) {
-    const char* seed = std::getenv("FACULA_SEED");
-    const size_t first = (seed ? std::strtoull(seed, nullptr, 10) : 0) % share;
-    std::vector<std::filesystem::path> some;
-    for (size_t k = first; k < files.size(); k += share) some.push_back(files[k]);
-    files = std::move(some);
+    const std::string drawn_by = chip + " " + draw();
+    files = facula::gpu_tests::share_of(files, share, drawn_by);
+    std::printf("kernels: one in %zu, drawn by \"%s\"; FACULA_TEST_KERNELS=all takes all\n", share, drawn_by.c_str());
   }
 
   std::vector<Text> texts;
-  for (const auto& file : files) {
-    Text text = read_text(file);
+  for (const std::string& file : files) {
+    Text text = read_text(folder / file);
     // Some tests look at what is said of a text that is wrong.
     if (text.source.find("// must not compile") == std::string::npos) texts.push_back(std::move(text));
   }
