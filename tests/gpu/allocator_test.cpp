@@ -59,7 +59,8 @@ class GpuAllocator : public ::testing::TestWithParam<const char*> {
   void SetUp() override {
     synchronize_device(0);
     empty_cache();
-    enter(0);  // tests call the driver themselves, and the cache was emptied on every device
+    enter(0);           // tests call the driver themselves, and the cache was emptied on every device
+    set_caching(true);  // where the environment has turned it off for all other tests
     set_allocator_settings(GetParam());
     before_ = stats(0);
   }
@@ -72,11 +73,13 @@ class GpuAllocator : public ::testing::TestWithParam<const char*> {
     EXPECT_EQ(after.allocated_bytes[kAllPools].current, before_.allocated_bytes[kAllPools].current);
     EXPECT_EQ(after.active[kAllPools].current, before_.active[kAllPools].current);
     set_allocator_settings("");
+    set_caching(caching_);
   }
   int64_t allocated() const {
     return stats(0).allocated_bytes[kAllPools].current - before_.allocated_bytes[kAllPools].current;
   }
 
+  const bool caching_ = caching();
   AllocatorStats before_;
 };
 

@@ -398,7 +398,10 @@ class GpuOp : public ::testing::TestWithParam<std::string> {
   void SetUp() override {
     if (std::getenv("FACULA_GPU_LIBRARY_PATH") != nullptr) cuda::caching_allocator_enable(false);
   }
-  void TearDown() override { cuda::caching_allocator_enable(true); }
+  void TearDown() override { cuda::caching_allocator_enable(caching_); }
+
+ private:
+  const bool caching_ = cuda::caching_allocator_is_enabled();
 };
 
 TEST_P(GpuOp, HoldsItsRecord) {

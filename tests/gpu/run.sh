@@ -2,7 +2,8 @@
 # run.sh PROGRAM [--filter X] [--sanitizer]: the tests of GPUs (PROGRAM is facula_gpu_tests) on the GPU of this machine, with
 # the driver and the compiler that are here. Works from a build and from a pack. The records are shared out among several
 # processes, since most of their time goes into compiling; everything else, which looks at memory and streams, runs alone.
-# With --sanitizer all of it runs under NVIDIA's compute-sanitizer, first memcheck, then racecheck.
+# With --sanitizer all of it runs under NVIDIA's compute-sanitizer, first memcheck, then racecheck. Under memcheck every tensor
+# has memory of the driver's own: in memory that is kept and cut into blocks, a write into the neighbour is a good one.
 set -euo pipefail
 
 program=${1:?"run.sh PROGRAM [--filter X] [--sanitizer]"}
@@ -26,6 +27,8 @@ export FACULA_CACHE_DIR=${FACULA_CACHE_DIR:-$scratch/cache}
 export GTEST_BRIEF=1
 
 launcher() {
+  # Tests of the caching itself turn it on.
+  if [[ $1 == memcheck ]]; then echo -n "env FACULA_NO_CUDA_MEMORY_CACHING=1 "; fi
   case $1 in
     none) ;;
     # Its own exit status tells what it found from a test that failed. Calls that fail are not reported: tests provoke them.
