@@ -280,6 +280,11 @@ def test_memory_figures():
     assert facula.cuda.memory_stats_as_nested_dict()["allocated_bytes"]["all"]["current"] == before
     free, total = facula.cuda.mem_get_info()
     assert 0 < free <= total
+    assert facula.cuda.cudart().cudaMemGetInfo(0)[1] == total
+    assert facula.cuda.cudart().cudaError.success == 0
+    assert not hasattr(facula.cuda.cudart(), "cudaHostRegister")
+    with pytest.raises(AttributeError, match="cudaHostRegister.*pin_memory"):
+        facula.cuda.cudart().cudaHostRegister(0, 0, 0)
     assert "allocated" in facula.cuda.memory_summary().lower()
     assert isinstance(facula.cuda.memory_snapshot(), list)
 

@@ -150,6 +150,7 @@ def on_a_gpu(x: Tensor) -> None:
     assert_type(event, torch.cuda.Event)
     assert_type(torch.cuda.memory_allocated("cuda:0"), int)
     assert_type(torch.cuda.get_device_capability(), tuple[int, int])
+    assert_type(torch.cuda.cudart().cudaMemGetInfo(0), tuple[int, int])
     assert_type(torch.cuda.get_device_properties(0).total_memory, int)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):

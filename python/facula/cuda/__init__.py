@@ -11,6 +11,9 @@ from .._native import DeviceError, OutOfMemoryError
 from . import comm, graphs, jiterator, kernels, memory, nvtx, random
 from ._streams import Event, ExternalStream, Stream, StreamContext, current_stream, default_stream
 from ._streams import get_stream_from_external, set_stream, stream
+from ._cudart import (
+    CUDAPluggableAllocator, GdsFile, change_current_allocator, cudart, current_blas_handle, gds_deregister_buffer,
+    gds_register_buffer)
 from .graphs import CUDAGraph, graph, graph_pool_handle, is_current_stream_capturing, make_graphed_callables
 from .kernels import Kernel, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64
 from .memory import (
@@ -32,11 +35,12 @@ from ._devices import (
     power_draw, set_device, set_sync_debug_mode, synchronize, temperature, utilization, why_not_available)
 
 __all__ = [
-    "AcceleratorError", "CUDAGraph", "DeviceError", "Event", "ExternalStream", "Generator", "Kernel", "MemPool",
-    "OutOfMemoryError", "Stream", "StreamContext", "caching_allocator_alloc", "caching_allocator_delete",
-    "caching_allocator_enable", "can_device_access_peer", "clock_rate", "comm", "current_device", "current_stream",
+    "AcceleratorError", "CUDAGraph", "CUDAPluggableAllocator", "DeviceError", "Event", "ExternalStream", "GdsFile",
+    "Generator", "Kernel", "MemPool", "OutOfMemoryError", "Stream", "StreamContext", "caching_allocator_alloc", "caching_allocator_delete",
+    "caching_allocator_enable", "can_device_access_peer", "change_current_allocator", "clock_rate", "comm", "cudart",
+    "current_blas_handle", "current_device", "current_stream",
     "default_stream", "device", "device_count", "device_memory_used", "device_of", "empty_cache",
-    "float32", "float64", "get_allocator_backend", "get_arch_list", "get_device_capability",
+    "float32", "float64", "gds_deregister_buffer", "gds_register_buffer", "get_allocator_backend", "get_arch_list", "get_device_capability",
     "get_device_name", "get_device_properties", "get_gencode_flags", "get_per_process_memory_fraction",
     "get_rng_state", "get_rng_state_all", "get_stream_from_external", "get_sync_debug_mode", "graph",
     "graph_pool_handle", "graphs", "has_half", "host_memory_stats", "host_memory_stats_as_nested_dict", "init",
