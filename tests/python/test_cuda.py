@@ -616,6 +616,186 @@ def test_two_devices():
     assert facula.cuda.can_device_access_peer(0, 1) in (True, False)
 
 
+@two_devices
+def test_copies_on_several_devices():
+    x = facula.arange(6.).reshape(2, 3).cuda()
+    copies = facula.cuda.comm.broadcast(x, [0, "cuda:1"])
+    assert [c.device.index for c in copies] == [0, 1]
+    assert [c.tolist() for c in copies] == 2 * [[[0., 1., 2.], [3., 4., 5.]]]
+    into = [facula.zeros(2, 3, device="cuda:1"), facula.ones(2, 3, device="cuda:0")]
+    given = facula.cuda.comm.broadcast(x, out=into)
+    assert given[0] is into[0] and given[1] is into[1] and len(given) == 2
+    assert all(t.tolist() == x.tolist() for t in into)
+    for wrong in ({}, {"devices": [0], "out": into}):
+        with pytest.raises(ValueError, match="Exactly one of 'devices' and 'out'"):
+            facula.cuda.comm.broadcast(x, **wrong)
+
+    y = facula.tensor([7, 8], device="cuda")
+    lists = facula.cuda.comm.broadcast_coalesced([x, y], [1, 0])
+    assert [[t.device.index for t in tensors] for tensors in lists] == [[1, 1], [0, 0]]
+    assert all(a.tolist() == x.tolist() and b.tolist() == [7, 8] and b.dtype is facula.int64 for a, b in lists)
+
+    sums = facula.cuda.comm.reduce_add_coalesced([[x, y], [(x * 10).to("cuda:1"), y.to("cuda:1") + 1]], destination=1)
+    assert [t.device.index for t in sums] == [1, 1]
+    assert sums[0].tolist() == [[0., 11., 22.], [33., 44., 55.]] and sums[1].tolist() == [15, 17]
+    assert x.tolist() == [[0., 1., 2.], [3., 4., 5.]] and y.tolist() == [7, 8], "what was added is as before"
+    with pytest.raises(facula.ShapeError, match=r"input 1 has shape \(3,\), input 0 has \(2,\)"):
+        facula.cuda.comm.reduce_add([y, facula.ones(3, dtype=facula.int64, device="cuda:1")], 0)
+
+
+def test_streams_by_handle_and_by_block():
+    cuda = facula.cuda
+    default, side = cuda.default_stream(), cuda.Stream()
+    same = cuda.get_stream_from_external(side.cuda_stream, "cuda:0")
+    assert isinstance(same, cuda.ExternalStream) and same == side and same.device_index == 0
+    with cuda.StreamContext(same):
+        assert cuda.current_stream() == side
+        x = facula.ones(3, device="cuda") + 1
+        with cuda.StreamContext(None):  # changes nothing
+            assert cuda.current_stream() == side
+        with cuda.StreamContext(default):
+            assert cuda.current_stream() == default
+        assert cuda.current_stream() == side
+    assert cuda.current_stream() == default
+    same.synchronize()
+    assert x.tolist() == [2., 2., 2.]
+    with pytest.raises(RuntimeError, match="^out of the block$"):
+        with cuda.StreamContext(side):
+            raise RuntimeError("out of the block")
+    assert cuda.current_stream() == default
+    cuda.set_stream(None)
+    assert cuda.current_stream() == default
+    cuda.set_stream(side)
+    try:
+        assert cuda.current_stream() == side
+        # A thread's stream is its own.
+        seen = []
+        thread = threading.Thread(target=lambda: seen.append(cuda.current_stream()))
+        thread.start()
+        thread.join()
+        assert seen == [default]
+    finally:
+        cuda.set_stream(default)
+
+
+@two_devices
+def test_a_stream_brings_its_device():
+    cuda = facula.cuda
+    other = cuda.Stream("cuda:1")
+    with cuda.StreamContext(other):
+        assert cuda.current_device() == 1 and cuda.current_stream() == other
+        assert facula.ones(2, device="cuda").device.index == 1
+    assert cuda.current_device() == 0 and cuda.current_stream(1) == cuda.default_stream(1)
+    cuda.set_stream(other)
+    try:
+        assert cuda.current_device() == 1 and cuda.current_stream(0) == cuda.default_stream(0)
+    finally:
+        cuda.set_stream(cuda.default_stream(1))
+        cuda.set_device(0)
+
+
+def test_seeds_from_the_system():
+    cuda = facula.cuda
+    before = [g.initial_seed() for g in cuda.default_generators]
+    try:
+        first, second = cuda.seed(), cuda.seed()
+        assert first != second and cuda.initial_seed() == second
+        drawn = facula.rand(8, device="cuda")
+        cuda.manual_seed(second)
+        assert facula.equal(facula.rand(8, device="cuda"), drawn)
+        assert [g.initial_seed() for g in cuda.default_generators][1:] == before[1:], "only the current device"
+        assert cuda.seed_all() is None
+        seeds = {g.initial_seed() for g in cuda.default_generators}
+        assert len(seeds) == 1 and seeds != {second}
+        drawn = [facula.rand(8, device=g.device).tolist() for g in cuda.default_generators]
+        assert all(d == drawn[0] for d in drawn)
+    finally:
+        for generator, seed in zip(cuda.default_generators, before):
+            generator.manual_seed(seed)
+
+
+def test_sums_of_memory_figures_begin_again():
+    x = facula.empty(1 << 18, device="cuda")
+    facula.cuda.reset_accumulated_memory_stats()
+    stats = facula.cuda.memory_stats()
+    assert stats["allocated_bytes.all.allocated"] == 0 and stats["allocation.all.freed"] == 0
+    assert stats["allocated_bytes.all.current"] >= 1 << 20, "what is held stays"
+    del x
+    y = facula.empty(1 << 10, device="cuda")
+    stats = facula.cuda.memory_stats()
+    assert stats["allocated_bytes.all.allocated"] == 4096 and stats["allocated_bytes.all.freed"] == 1 << 20
+    assert stats["allocation.all.allocated"] == 1 and stats["allocation.all.freed"] == 1
+    del y
+
+
+def test_a_share_of_the_memory():
+    cuda = facula.cuda
+    assert cuda.get_per_process_memory_fraction() == 1.0
+    gc.collect()
+    cuda.empty_cache()
+    total = cuda.mem_get_info()[1]
+    fraction = (cuda.memory_reserved() + (64 << 20)) / total
+    cuda.set_per_process_memory_fraction(fraction)
+    try:
+        assert cuda.get_per_process_memory_fraction("cuda:0") == pytest.approx(fraction)
+        with pytest.raises(facula.cuda.OutOfMemoryError, match="may reserve"):
+            facula.empty(128 << 20, dtype=facula.uint8, device="cuda")
+        assert facula.zeros(1 << 20, dtype=facula.uint8, device="cuda").sum().item() == 0
+    finally:
+        cuda.set_per_process_memory_fraction(1.0, 0)
+    assert facula.empty(128 << 20, dtype=facula.uint8, device="cuda").numel() == 128 << 20
+    for wrong in (-0.5, 1.5):
+        with pytest.raises(ValueError, match=f"got {wrong}"):
+            cuda.set_per_process_memory_fraction(wrong)
+
+
+def test_memory_can_go_back_at_once():
+    cuda = facula.cuda
+
+    def calls():
+        stats = cuda.memory_stats()
+        return stats["num_device_alloc"], stats["num_device_free"]
+
+    def three():
+        for _ in range(3):
+            facula.empty(5000, device="cuda")
+
+    gc.collect()
+    three()
+    made, freed = calls()
+    three()
+    assert calls() == (made, freed), "it is kept for the next"
+    cuda.caching_allocator_enable(False)
+    try:
+        reserved = cuda.memory_reserved()
+        three()
+        assert calls() == (made + 3, freed + 3) and cuda.memory_reserved() == reserved
+    finally:
+        cuda.caching_allocator_enable(True)
+    three()
+    assert calls() == (made + 3, freed + 3)
+
+
+def test_graphs_share_a_pool():
+    cuda = facula.cuda
+    pool = cuda.graph_pool_handle()
+    assert isinstance(pool, tuple) and len(pool) == 2 and pool != cuda.graph_pool_handle()
+    x = facula.ones(1000, device="cuda")
+    x * 2 + 1  # compiles what is captured
+    first, second = cuda.CUDAGraph(), cuda.CUDAGraph()
+    with cuda.graph(first, pool=pool):
+        y = x * 2
+    with cuda.graph(second, pool=pool):
+        z = y + 1
+    assert first.pool() == second.pool() == pool
+    held = {b["address"] for s in cuda.memory_snapshot(pool) for b in s["blocks"] if b["state"] == "active_allocated"}
+    assert {y.data_ptr(), z.data_ptr()} <= held and x.data_ptr() not in held
+    x.fill_(5)
+    first.replay()
+    second.replay()
+    assert y.unique().tolist() == [10.] and z.unique().tolist() == [11.]
+
+
 def test_ranges_do_no_harm():
     with facula.cuda.nvtx.range("work {}", 3):
         facula.cuda.nvtx.mark("here")
