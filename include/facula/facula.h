@@ -24,3 +24,4 @@
 #include <facula/tensor.h>
 #include <facula/tensorboard.h>
 #include <facula/threads.h>
+#include <facula/version.h>

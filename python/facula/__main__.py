@@ -1,5 +1,5 @@
-"""Where the C++ side of the installed package lies, for builds that use it: `python -m facula --cmake-dir`; and what
-was found of GPUs: `python -m facula --gpu`."""
+"""Where the C++ side of the installed package lies, for builds that use it: `python -m facula --cmake-dir`; what was found
+of GPUs: `python -m facula --gpu`; and all that there is to know when something is wrong: `python -m facula doctor`."""
 import argparse
 import sys
 from pathlib import Path
@@ -26,15 +26,26 @@ def describe_gpus():
     return "\n".join(lines + ["", _cuda._describe_search()])
 
 
+def describe_all():
+    """The Python, the package and its library, the processor, the GPUs, and where libraries were looked for."""
+    from ._native import _cuda
+    return f"Python {sys.version.split()[0]}, package {HOME} {__version__}\n{_cuda._config()}".rstrip("\n")
+
+
 def main():
     parser = argparse.ArgumentParser(
-        prog="python -m facula", description="Tells where the C++ side of the package lies, and which GPUs were found.")
+        prog="python -m facula", description="Tells where the C++ side of the package lies, and what was found.")
     group = parser.add_mutually_exclusive_group(required=True)
     group.add_argument("--version", action="version", version=__version__)
     for name, (_, text) in PLACES.items():
         group.add_argument(f"--{name}", action="store_const", const=name, dest="place", help=text)
     group.add_argument("--gpu", action="store_true", help="which GPUs there are, and what was looked for")
+    group.add_argument("command", nargs="?", choices=["doctor"],
+                       help="doctor: versions, the processor's instructions, GPUs, and what was looked for")
     options = parser.parse_args()
+    if options.command == "doctor":
+        print(describe_all())
+        return
     if options.gpu:
         print(describe_gpus())
         return

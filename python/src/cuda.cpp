@@ -69,6 +69,9 @@ void add_devices(nb::module_& m) {
   m.def("_driver_version", &cuda::driver_version);
   m.def("_driver_path", &cuda::driver_path);
   m.def("_describe_search", &cuda::describe_search);
+  m.def("_version_cuda", &version::cuda);
+  m.def("_version_hip", &version::hip);
+  m.def("_config", &config);
   m.def("_set_sync_debug_mode", [](int mode) { cuda::set_sync_debug_mode(static_cast<cuda::SyncDebugMode>(mode)); });
   m.def("_get_sync_debug_mode", [] { return static_cast<int>(cuda::get_sync_debug_mode()); });
   m.def("_device_properties", [](int64_t device) {

@@ -326,6 +326,20 @@ TEST(GpuRuntime, MachinesWithoutGpuSaySo) {
   EXPECT_EQ(child.status, 0) << child.output;
 }
 
+TEST(GpuRuntime, PlatformAndConfigAreTold) {
+  const auto theirs = cuda::is_hip() ? version::hip() : version::cuda();
+  EXPECT_EQ(cuda::is_hip() ? version::cuda() : version::hip(), std::nullopt);
+  ASSERT_TRUE(theirs.has_value());
+  const int number = cuda::driver_version();
+  EXPECT_EQ(*theirs, cuda::is_hip() ? std::to_string(number / 10000000) + "." + std::to_string(number / 100000 % 100)
+                                    : std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10));
+  const std::string text = config();
+  for (int64_t index = 0; index < cuda::device_count(); ++index)
+    EXPECT_THAT(text,
+                ::testing::HasSubstr("\ncuda:" + std::to_string(index) + ": " + cuda::get_device_name(index) + ", "));
+  EXPECT_THAT(text, ::testing::HasSubstr(cuda::describe_search()));
+}
+
 TEST(GpuRuntime, WaitsOfOpsCanBeRefused) {
   DeviceBytes there(8);
   gpu::fill_bytes(there.data(), 0, 8, {"test", 0});

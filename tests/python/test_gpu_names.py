@@ -131,3 +131,19 @@ def test_the_command_line_tells_about_gpus():
     done = subprocess.run([sys.executable, "-m", "facula", "--gpu"], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0
     assert "no GPU: " in done.stdout if not facula.cuda.is_available() else "cuda:0  " in done.stdout
+
+
+def test_the_doctor_tells_all():
+    done = subprocess.run([sys.executable, "-m", "facula", "doctor"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    first, second, third, *rest = done.stdout.splitlines()
+    assert first.startswith(f"Python {sys.version.split()[0]}, package /") and first.endswith(facula.__version__)
+    assert re.fullmatch(rf"Facula {re.escape(facula.__version__)}, compiled by (g\+\+|clang) [0-9.]+", second)
+    assert re.fullmatch(r"processor: (AVX|SSE|NEON|SVE|SCALAR|EMU)\w*(, \w+)*; \d+ threads?; oneDNN [0-9.]+", third)
+    gpus = [f"cuda:{i}: {facula.cuda.get_device_name(i)}, " for i in range(facula.cuda.device_count())]
+    assert all(line.startswith(start) for line, start in zip(rest, gpus or ["no GPU: "]))
+    search = subprocess.run([sys.executable, "-m", "facula", "--gpu"], capture_output=True, text=True, timeout=120)
+    assert set(search.stdout.partition("\n\n")[2].split("\n")) - {""} <= set(rest)
+    for wrong in (["patient"], ["doctor", "--gpu"], []):
+        done = subprocess.run([sys.executable, "-m", "facula", *wrong], capture_output=True, text=True, timeout=120)
+        assert done.returncode == 2 and "usage" in done.stderr, wrong
