@@ -25,6 +25,14 @@ def by_value(kind):
     return kind in ("int", "float", "bool")
 
 
+def handed_over(arg):
+    """A parameter that is kept: moved where its type has something to move."""
+    kind = cpp_type(arg.type)
+    numbers = kind.startswith("std::optional<int64_t") or kind.startswith("std::optional<double")
+    moves = ("std::" in kind and not numbers) or kind in ("Tensor", "transformer_activation_t")
+    return f"std::move({arg.name})" if moves else arg.name
+
+
 def passed(arg):
     """A parameter of a function."""
     kind = cpp_type(arg.type)
@@ -63,7 +71,7 @@ def options_struct(name, args, doc):
             if optional_first:
                 text += f" = {default_of(a) or '{}'}"
             parameters.append(text)
-        inits = [f"{a.name}_({a.name if by_value(a.type) else f'std::move({a.name})'})" for a in leading]
+        inits = [f"{a.name}_({handed_over(a)})" for a in leading]
         # A follower is made before what it follows is moved away: members are initialised in the order in which they stand.
         inits = [f"{a.name}_({a.name})" if any(f.default == a.name for f in followers) else i for a, i in zip(leading, inits)]
         inits += [f"{f.name}_({f.default})" for f in followers]
@@ -304,7 +312,7 @@ def impl_source(m):
     requires = [requirement(m, r) for r in m.requires]
     if m.cpp_options:
         if leading:
-            names = ", ".join(a.name if by_value(a.type) else f"std::move({a.name})" for a in leading)
+            names = ", ".join(handed_over(a) for a in leading)
             out.append(f"{impl}::{impl}({', '.join(f'{cpp_type(a.type)} {a.name}' for a in leading)}) : {impl}({options}({names})) {{}}")
         out += [f"{impl}::{impl}(const {options}& options_) : options(options_) {{", *requires, "  reset();", "}"]
     else:

@@ -47,7 +47,7 @@ AnyModule AnyModule::clone(std::optional<Device> device) const {
   copy.module_ = module_->clone(device);
   copy.self_ = type_->cast(*copy.module_);
   copy.type_ = type_;
-  if (!copy.self_) detail::refuse_cast("clone", typeid(*copy.module_), *type_->info);
+  if (const Module& made = *copy.module_; !copy.self_) detail::refuse_cast("clone", typeid(made), *type_->info);
   return copy;
 }
 

@@ -15,8 +15,7 @@ void need(const char* function, const char* argument, const Tensor& tensor) {
 
 Tensor in_place_or_not(const Tensor& input, const Tensor& made, bool inplace) {
   if (!inplace) return made;
-  Tensor self = input;
-  return self.copy_(made);
+  return Tensor(input).copy_(made);
 }
 
 // One draw for each channel, which stands for all of its entries.

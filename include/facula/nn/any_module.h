@@ -31,7 +31,8 @@ class AnyValue {
  public:
   template <class T>
     requires(!std::is_same_v<std::decay_t<T>, AnyValue>)
-  explicit AnyValue(T&& value) : value_(std::forward<T>(value)) {}
+  explicit AnyValue(T&& value)  // NOLINT(bugprone-forwarding-reference-overload): the constraint leaves copies alone
+      : value_(std::forward<T>(value)) {}
 
   template <class T>
   T* try_get() {
@@ -125,7 +126,8 @@ class FACULA_API AnyModule {
       : module_(module), self_(module.get()), type_(&detail::any_module_type<M>) {}
   template <class M>
     requires(std::is_base_of_v<Module, std::decay_t<M>>)
-  explicit AnyModule(M&& module) : AnyModule(std::make_shared<std::decay_t<M>>(std::forward<M>(module))) {}
+  explicit AnyModule(M&& module)  // NOLINT(bugprone-forwarding-reference-overload): an AnyModule is no Module
+      : AnyModule(std::make_shared<std::decay_t<M>>(std::forward<M>(module))) {}
   template <class M>
   explicit AnyModule(const ModuleHolder<M>& holder) : AnyModule(holder.ptr()) {}
   template <class M>

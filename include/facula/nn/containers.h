@@ -161,8 +161,9 @@ class FACULA_API ModuleListImpl : public Cloneable<ModuleListImpl> {
   std::shared_ptr<Module> ptr(size_t index) const;
   template <class M>
   std::shared_ptr<M> ptr(size_t index) const {
-    auto found = std::dynamic_pointer_cast<M>(ptr(index));
-    if (!found) detail::refuse_cast("module", typeid(*ptr(index)), typeid(M));
+    const std::shared_ptr<Module> held = ptr(index);
+    auto found = std::dynamic_pointer_cast<M>(held);
+    if (const Module& module = *held; !found) detail::refuse_cast("module", typeid(module), typeid(M));
     return found;
   }
   std::shared_ptr<Module> operator[](size_t index) const { return ptr(index); }
@@ -217,8 +218,9 @@ class FACULA_API ModuleDictImpl : public Cloneable<ModuleDictImpl> {
   std::shared_ptr<Module> ptr(const std::string& key) const;
   template <class M>
   std::shared_ptr<M> ptr(const std::string& key) const {
-    auto found = std::dynamic_pointer_cast<M>(ptr(key));
-    if (!found) detail::refuse_cast("module", typeid(*ptr(key)), typeid(M));
+    const std::shared_ptr<Module> held = ptr(key);
+    auto found = std::dynamic_pointer_cast<M>(held);
+    if (const Module& module = *held; !found) detail::refuse_cast("module", typeid(module), typeid(M));
     return found;
   }
 

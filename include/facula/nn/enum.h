@@ -12,18 +12,18 @@
 #include <string>
 #include <type_traits>
 
-#define FACULA_CHOICES(X)                                                                                              \
-  X(Linear)                                                                                                            \
-  X(Conv1D)                                                                                                            \
-  X(Conv2D)                                                                                                            \
-  X(Conv3D)                                                                                                            \
-  X(ConvTranspose1D)                                                                                                   \
-  X(ConvTranspose2D)                                                                                                   \
-  X(ConvTranspose3D)                                                                                                   \
-  X(Sigmoid) X(Tanh) X(ReLU) X(GELU) X(SiLU) X(Mish) X(LeakyReLU) X(FanIn) X(FanOut) X(Constant) X(Reflect)            \
-      X(Replicate) X(Circular) X(Nearest) X(Bilinear) X(Bicubic) X(Trilinear) X(Area) X(NearestExact) X(Sum) X(Mean)   \
-          X(Max) X(None) X(BatchMean) X(Zeros) X(Border) X(Reflection) X(RNN_TANH) X(RNN_RELU) X(LSTM) X(GRU) X(Valid) \
-              X(Same)
+// clang-format off
+#define FACULA_CHOICES(X)                                                                                     \
+  X(Linear) X(Conv1D) X(Conv2D) X(Conv3D) X(ConvTranspose1D) X(ConvTranspose2D) X(ConvTranspose3D)            \
+  X(Sigmoid) X(Tanh) X(ReLU) X(GELU) X(SiLU) X(Mish) X(LeakyReLU)                                             \
+  X(FanIn) X(FanOut)                                                                                          \
+  X(Constant) X(Reflect) X(Replicate) X(Circular)                                                             \
+  X(Nearest) X(Bilinear) X(Bicubic) X(Trilinear) X(Area) X(NearestExact)                                      \
+  X(Sum) X(Mean) X(Max) X(None) X(BatchMean)                                                                  \
+  X(Zeros) X(Border) X(Reflection)                                                                            \
+  X(RNN_TANH) X(RNN_RELU) X(LSTM) X(GRU)                                                                      \
+  X(Valid) X(Same)
+// clang-format on
 
 namespace facula {
 
@@ -62,7 +62,7 @@ class Choice {
   // Its place among the names.
   constexpr size_t index() const {
     size_t place = 0;
-    if (id_ != First::id) ((++place, id_ == More::id) || ...);
+    if (id_ != First::id) static_cast<void>(((++place, id_ == More::id) || ...));
     return place;
   }
   bool operator==(const Choice&) const = default;

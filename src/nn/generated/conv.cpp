@@ -11,7 +11,7 @@
 
 namespace facula::nn {
 
-Conv1dImpl::Conv1dImpl(int64_t in_channels, int64_t out_channels, ExpandingArray<1> kernel_size) : Conv1dImpl(Conv1dOptions(in_channels, out_channels, std::move(kernel_size))) {}
+Conv1dImpl::Conv1dImpl(int64_t in_channels, int64_t out_channels, ExpandingArray<1> kernel_size) : Conv1dImpl(Conv1dOptions(in_channels, out_channels, kernel_size)) {}
 Conv1dImpl::Conv1dImpl(const Conv1dOptions& options_) : options(options_) {
   require_positive("Conv1d", "groups", options.groups());
   require_divisible("Conv1d", "in_channels", options.in_channels(), "groups", options.groups());
@@ -45,7 +45,7 @@ void Conv1dImpl::pretty_print(std::ostream& stream) const {
       .value_if(options.padding_mode() != conv_padding_mode_t(kZeros), "padding_mode", options.padding_mode());
 }
 
-Conv2dImpl::Conv2dImpl(int64_t in_channels, int64_t out_channels, ExpandingArray<2> kernel_size) : Conv2dImpl(Conv2dOptions(in_channels, out_channels, std::move(kernel_size))) {}
+Conv2dImpl::Conv2dImpl(int64_t in_channels, int64_t out_channels, ExpandingArray<2> kernel_size) : Conv2dImpl(Conv2dOptions(in_channels, out_channels, kernel_size)) {}
 Conv2dImpl::Conv2dImpl(const Conv2dOptions& options_) : options(options_) {
   require_positive("Conv2d", "groups", options.groups());
   require_divisible("Conv2d", "in_channels", options.in_channels(), "groups", options.groups());
@@ -79,7 +79,7 @@ void Conv2dImpl::pretty_print(std::ostream& stream) const {
       .value_if(options.padding_mode() != conv_padding_mode_t(kZeros), "padding_mode", options.padding_mode());
 }
 
-Conv3dImpl::Conv3dImpl(int64_t in_channels, int64_t out_channels, ExpandingArray<3> kernel_size) : Conv3dImpl(Conv3dOptions(in_channels, out_channels, std::move(kernel_size))) {}
+Conv3dImpl::Conv3dImpl(int64_t in_channels, int64_t out_channels, ExpandingArray<3> kernel_size) : Conv3dImpl(Conv3dOptions(in_channels, out_channels, kernel_size)) {}
 Conv3dImpl::Conv3dImpl(const Conv3dOptions& options_) : options(options_) {
   require_positive("Conv3d", "groups", options.groups());
   require_divisible("Conv3d", "in_channels", options.in_channels(), "groups", options.groups());

@@ -47,7 +47,7 @@ Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& targe
 
 }  // namespace functional
 
-L1LossImpl::L1LossImpl(loss_reduction_t reduction) : L1LossImpl(L1LossOptions(std::move(reduction))) {}
+L1LossImpl::L1LossImpl(loss_reduction_t reduction) : L1LossImpl(L1LossOptions(reduction)) {}
 L1LossImpl::L1LossImpl(const L1LossOptions& options_) : options(options_) {
   reset();
 }
@@ -66,7 +66,7 @@ Tensor L1LossImpl::forward(const Tensor& input, const Tensor& target) {
   }
 }
 
-MSELossImpl::MSELossImpl(loss_reduction_t reduction) : MSELossImpl(MSELossOptions(std::move(reduction))) {}
+MSELossImpl::MSELossImpl(loss_reduction_t reduction) : MSELossImpl(MSELossOptions(reduction)) {}
 MSELossImpl::MSELossImpl(const MSELossOptions& options_) : options(options_) {
   reset();
 }
@@ -85,7 +85,7 @@ Tensor MSELossImpl::forward(const Tensor& input, const Tensor& target) {
   }
 }
 
-SmoothL1LossImpl::SmoothL1LossImpl(loss_reduction_t reduction) : SmoothL1LossImpl(SmoothL1LossOptions(std::move(reduction))) {}
+SmoothL1LossImpl::SmoothL1LossImpl(loss_reduction_t reduction) : SmoothL1LossImpl(SmoothL1LossOptions(reduction)) {}
 SmoothL1LossImpl::SmoothL1LossImpl(const SmoothL1LossOptions& options_) : options(options_) {
   reset();
 }
@@ -104,7 +104,7 @@ Tensor SmoothL1LossImpl::forward(const Tensor& input, const Tensor& target) {
   }
 }
 
-HuberLossImpl::HuberLossImpl(loss_reduction_t reduction) : HuberLossImpl(HuberLossOptions(std::move(reduction))) {}
+HuberLossImpl::HuberLossImpl(loss_reduction_t reduction) : HuberLossImpl(HuberLossOptions(reduction)) {}
 HuberLossImpl::HuberLossImpl(const HuberLossOptions& options_) : options(options_) {
   reset();
 }
@@ -205,7 +205,7 @@ Tensor BCEWithLogitsLossImpl::forward(const Tensor& input, const Tensor& target)
   }
 }
 
-KLDivLossImpl::KLDivLossImpl(kl_loss_reduction_t reduction) : KLDivLossImpl(KLDivLossOptions(std::move(reduction))) {}
+KLDivLossImpl::KLDivLossImpl(kl_loss_reduction_t reduction) : KLDivLossImpl(KLDivLossOptions(reduction)) {}
 KLDivLossImpl::KLDivLossImpl(const KLDivLossOptions& options_) : options(options_) {
   reset();
 }

@@ -43,7 +43,7 @@ Tensor adaptive_avg_pool1d(const Tensor& input, const AdaptiveAvgPool1dFuncOptio
 
 }  // namespace functional
 
-MaxPool1dImpl::MaxPool1dImpl(ExpandingArray<1> kernel_size) : MaxPool1dImpl(MaxPool1dOptions(std::move(kernel_size))) {}
+MaxPool1dImpl::MaxPool1dImpl(ExpandingArray<1> kernel_size) : MaxPool1dImpl(MaxPool1dOptions(kernel_size)) {}
 MaxPool1dImpl::MaxPool1dImpl(const MaxPool1dOptions& options_) : options(options_) {
   reset();
 }
@@ -67,7 +67,7 @@ Tensor MaxPool1dImpl::forward(const Tensor& input) {
   }
 }
 
-MaxPool2dImpl::MaxPool2dImpl(ExpandingArray<2> kernel_size) : MaxPool2dImpl(MaxPool2dOptions(std::move(kernel_size))) {}
+MaxPool2dImpl::MaxPool2dImpl(ExpandingArray<2> kernel_size) : MaxPool2dImpl(MaxPool2dOptions(kernel_size)) {}
 MaxPool2dImpl::MaxPool2dImpl(const MaxPool2dOptions& options_) : options(options_) {
   reset();
 }
@@ -91,7 +91,7 @@ Tensor MaxPool2dImpl::forward(const Tensor& input) {
   }
 }
 
-MaxPool3dImpl::MaxPool3dImpl(ExpandingArray<3> kernel_size) : MaxPool3dImpl(MaxPool3dOptions(std::move(kernel_size))) {}
+MaxPool3dImpl::MaxPool3dImpl(ExpandingArray<3> kernel_size) : MaxPool3dImpl(MaxPool3dOptions(kernel_size)) {}
 MaxPool3dImpl::MaxPool3dImpl(const MaxPool3dOptions& options_) : options(options_) {
   reset();
 }
@@ -115,7 +115,7 @@ Tensor MaxPool3dImpl::forward(const Tensor& input) {
   }
 }
 
-AvgPool1dImpl::AvgPool1dImpl(ExpandingArray<1> kernel_size) : AvgPool1dImpl(AvgPool1dOptions(std::move(kernel_size))) {}
+AvgPool1dImpl::AvgPool1dImpl(ExpandingArray<1> kernel_size) : AvgPool1dImpl(AvgPool1dOptions(kernel_size)) {}
 AvgPool1dImpl::AvgPool1dImpl(const AvgPool1dOptions& options_) : options(options_) {
   reset();
 }
@@ -137,7 +137,7 @@ Tensor AvgPool1dImpl::forward(const Tensor& input) {
   }
 }
 
-AvgPool2dImpl::AvgPool2dImpl(ExpandingArray<2> kernel_size) : AvgPool2dImpl(AvgPool2dOptions(std::move(kernel_size))) {}
+AvgPool2dImpl::AvgPool2dImpl(ExpandingArray<2> kernel_size) : AvgPool2dImpl(AvgPool2dOptions(kernel_size)) {}
 AvgPool2dImpl::AvgPool2dImpl(const AvgPool2dOptions& options_) : options(options_) {
   reset();
 }
@@ -159,7 +159,7 @@ Tensor AvgPool2dImpl::forward(const Tensor& input) {
   }
 }
 
-AvgPool3dImpl::AvgPool3dImpl(ExpandingArray<3> kernel_size) : AvgPool3dImpl(AvgPool3dOptions(std::move(kernel_size))) {}
+AvgPool3dImpl::AvgPool3dImpl(ExpandingArray<3> kernel_size) : AvgPool3dImpl(AvgPool3dOptions(kernel_size)) {}
 AvgPool3dImpl::AvgPool3dImpl(const AvgPool3dOptions& options_) : options(options_) {
   reset();
 }
@@ -181,7 +181,7 @@ Tensor AvgPool3dImpl::forward(const Tensor& input) {
   }
 }
 
-AdaptiveAvgPool1dImpl::AdaptiveAvgPool1dImpl(ExpandingArray<1> output_size) : AdaptiveAvgPool1dImpl(AdaptiveAvgPool1dOptions(std::move(output_size))) {}
+AdaptiveAvgPool1dImpl::AdaptiveAvgPool1dImpl(ExpandingArray<1> output_size) : AdaptiveAvgPool1dImpl(AdaptiveAvgPool1dOptions(output_size)) {}
 AdaptiveAvgPool1dImpl::AdaptiveAvgPool1dImpl(const AdaptiveAvgPool1dOptions& options_) : options(options_) {
   reset();
 }
@@ -201,7 +201,7 @@ Tensor AdaptiveAvgPool1dImpl::forward(const Tensor& input) {
   }
 }
 
-AdaptiveAvgPool2dImpl::AdaptiveAvgPool2dImpl(ExpandingArrayWithOptionalElem<2> output_size) : AdaptiveAvgPool2dImpl(AdaptiveAvgPool2dOptions(std::move(output_size))) {}
+AdaptiveAvgPool2dImpl::AdaptiveAvgPool2dImpl(ExpandingArrayWithOptionalElem<2> output_size) : AdaptiveAvgPool2dImpl(AdaptiveAvgPool2dOptions(output_size)) {}
 AdaptiveAvgPool2dImpl::AdaptiveAvgPool2dImpl(const AdaptiveAvgPool2dOptions& options_) : options(options_) {
   reset();
 }
@@ -221,7 +221,7 @@ Tensor AdaptiveAvgPool2dImpl::forward(const Tensor& input) {
   }
 }
 
-AdaptiveAvgPool3dImpl::AdaptiveAvgPool3dImpl(ExpandingArrayWithOptionalElem<3> output_size) : AdaptiveAvgPool3dImpl(AdaptiveAvgPool3dOptions(std::move(output_size))) {}
+AdaptiveAvgPool3dImpl::AdaptiveAvgPool3dImpl(ExpandingArrayWithOptionalElem<3> output_size) : AdaptiveAvgPool3dImpl(AdaptiveAvgPool3dOptions(output_size)) {}
 AdaptiveAvgPool3dImpl::AdaptiveAvgPool3dImpl(const AdaptiveAvgPool3dOptions& options_) : options(options_) {
   reset();
 }

@@ -10,7 +10,7 @@ namespace facula::nn {
 // Options of Conv1d.
 class FACULA_API Conv1dOptions {
  public:
-  Conv1dOptions(int64_t in_channels, int64_t out_channels, ExpandingArray<1> kernel_size) : in_channels_(in_channels), out_channels_(out_channels), kernel_size_(std::move(kernel_size)) {}
+  Conv1dOptions(int64_t in_channels, int64_t out_channels, ExpandingArray<1> kernel_size) : in_channels_(in_channels), out_channels_(out_channels), kernel_size_(kernel_size) {}
   FACULA_ARG(int64_t, in_channels);
   FACULA_ARG(int64_t, out_channels);
   FACULA_ARG(ExpandingArray<1>, kernel_size);
@@ -30,7 +30,7 @@ class FACULA_API Conv1dOptions {
 // Options of Conv2d.
 class FACULA_API Conv2dOptions {
  public:
-  Conv2dOptions(int64_t in_channels, int64_t out_channels, ExpandingArray<2> kernel_size) : in_channels_(in_channels), out_channels_(out_channels), kernel_size_(std::move(kernel_size)) {}
+  Conv2dOptions(int64_t in_channels, int64_t out_channels, ExpandingArray<2> kernel_size) : in_channels_(in_channels), out_channels_(out_channels), kernel_size_(kernel_size) {}
   FACULA_ARG(int64_t, in_channels);
   FACULA_ARG(int64_t, out_channels);
   FACULA_ARG(ExpandingArray<2>, kernel_size);
@@ -50,7 +50,7 @@ class FACULA_API Conv2dOptions {
 // Options of Conv3d.
 class FACULA_API Conv3dOptions {
  public:
-  Conv3dOptions(int64_t in_channels, int64_t out_channels, ExpandingArray<3> kernel_size) : in_channels_(in_channels), out_channels_(out_channels), kernel_size_(std::move(kernel_size)) {}
+  Conv3dOptions(int64_t in_channels, int64_t out_channels, ExpandingArray<3> kernel_size) : in_channels_(in_channels), out_channels_(out_channels), kernel_size_(kernel_size) {}
   FACULA_ARG(int64_t, in_channels);
   FACULA_ARG(int64_t, out_channels);
   FACULA_ARG(ExpandingArray<3>, kernel_size);

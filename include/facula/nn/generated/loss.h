@@ -10,7 +10,7 @@ namespace facula::nn {
 // Options of L1Loss.
 class FACULA_API L1LossOptions {
  public:
-  L1LossOptions(loss_reduction_t reduction = kMean) : reduction_(std::move(reduction)) {}
+  L1LossOptions(loss_reduction_t reduction = kMean) : reduction_(reduction) {}
   FACULA_ARG(loss_reduction_t, reduction);
  public:
   using reduction_t = nn::loss_reduction_t;
@@ -19,7 +19,7 @@ class FACULA_API L1LossOptions {
 // Options of MSELoss.
 class FACULA_API MSELossOptions {
  public:
-  MSELossOptions(loss_reduction_t reduction = kMean) : reduction_(std::move(reduction)) {}
+  MSELossOptions(loss_reduction_t reduction = kMean) : reduction_(reduction) {}
   FACULA_ARG(loss_reduction_t, reduction);
  public:
   using reduction_t = nn::loss_reduction_t;
@@ -28,7 +28,7 @@ class FACULA_API MSELossOptions {
 // Options of SmoothL1Loss.
 class FACULA_API SmoothL1LossOptions {
  public:
-  SmoothL1LossOptions(loss_reduction_t reduction = kMean) : reduction_(std::move(reduction)) {}
+  SmoothL1LossOptions(loss_reduction_t reduction = kMean) : reduction_(reduction) {}
   FACULA_ARG(loss_reduction_t, reduction);
   FACULA_ARG(double, beta) = 1.0;
  public:
@@ -38,7 +38,7 @@ class FACULA_API SmoothL1LossOptions {
 // Options of HuberLoss.
 class FACULA_API HuberLossOptions {
  public:
-  HuberLossOptions(loss_reduction_t reduction = kMean) : reduction_(std::move(reduction)) {}
+  HuberLossOptions(loss_reduction_t reduction = kMean) : reduction_(reduction) {}
   FACULA_ARG(loss_reduction_t, reduction);
   FACULA_ARG(double, delta) = 1.0;
  public:
@@ -88,7 +88,7 @@ class FACULA_API BCEWithLogitsLossOptions {
 // Options of KLDivLoss.
 class FACULA_API KLDivLossOptions {
  public:
-  KLDivLossOptions(kl_loss_reduction_t reduction = kMean) : reduction_(std::move(reduction)) {}
+  KLDivLossOptions(kl_loss_reduction_t reduction = kMean) : reduction_(reduction) {}
   FACULA_ARG(kl_loss_reduction_t, reduction);
   FACULA_ARG(bool, log_target) = false;
  public:

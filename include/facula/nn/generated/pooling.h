@@ -78,21 +78,21 @@ class FACULA_API AvgPool3dOptions {
 // Options of AdaptiveAvgPool1d.
 class FACULA_API AdaptiveAvgPool1dOptions {
  public:
-  AdaptiveAvgPool1dOptions(ExpandingArray<1> output_size) : output_size_(std::move(output_size)) {}
+  AdaptiveAvgPool1dOptions(ExpandingArray<1> output_size) : output_size_(output_size) {}
   FACULA_ARG(ExpandingArray<1>, output_size);
 };
 
 // Options of AdaptiveAvgPool2d.
 class FACULA_API AdaptiveAvgPool2dOptions {
  public:
-  AdaptiveAvgPool2dOptions(ExpandingArrayWithOptionalElem<2> output_size) : output_size_(std::move(output_size)) {}
+  AdaptiveAvgPool2dOptions(ExpandingArrayWithOptionalElem<2> output_size) : output_size_(output_size) {}
   FACULA_ARG(ExpandingArrayWithOptionalElem<2>, output_size);
 };
 
 // Options of AdaptiveAvgPool3d.
 class FACULA_API AdaptiveAvgPool3dOptions {
  public:
-  AdaptiveAvgPool3dOptions(ExpandingArrayWithOptionalElem<3> output_size) : output_size_(std::move(output_size)) {}
+  AdaptiveAvgPool3dOptions(ExpandingArrayWithOptionalElem<3> output_size) : output_size_(output_size) {}
   FACULA_ARG(ExpandingArrayWithOptionalElem<3>, output_size);
 };
 

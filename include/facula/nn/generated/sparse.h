@@ -39,7 +39,7 @@ namespace functional {
 // Options of embedding.
 class FACULA_API EmbeddingFuncOptions {
  public:
-  EmbeddingFuncOptions(std::optional<int64_t> padding_idx = {}) : padding_idx_(std::move(padding_idx)) {}
+  EmbeddingFuncOptions(std::optional<int64_t> padding_idx = {}) : padding_idx_(padding_idx) {}
   FACULA_ARG(std::optional<int64_t>, padding_idx);
   FACULA_ARG(std::optional<double>, max_norm);
   FACULA_ARG(double, norm_type) = 2.0;
