@@ -399,7 +399,8 @@ TEST_F(NnOps, GradientsOfCrossEntropyCheckLabels) {
     for (const int64_t reduction : {Reduction::None, Reduction::Mean, Reduction::Sum}) {
       const Tensor grad = reduction == Reduction::None ? ones({3}, t) : ones({}, t);
       const auto gradient = [&](int64_t label, int64_t ignored, double smoothing) {
-        return _cross_entropy_backward(grad, x, tensor({0, label, 3}), {}, sums, total, reduction, ignored, smoothing);
+        return _cross_entropy_backward(grad, x, tensor({int64_t{0}, label, int64_t{3}}), {}, sums, total, reduction,
+                                       ignored, smoothing);
       };
       for (const int64_t label : {int64_t{4}, int64_t{-1}, INT64_MAX, INT64_MIN}) {
         try {

@@ -438,7 +438,8 @@ TEST_F(GpuPrimitives, RepeatsWithTheirOwnCounts) {
   expect_equal(repeat_interleave(on_gpu), expected, "repeat_interleave of counts");
   EXPECT_EQ(repeat_interleave(on_gpu.to(kInt)).scalar_type(), kInt);
   // With the length told, nothing waits.
-  expect_equal(repeat_interleave(on_gpu, expected.numel()), expected, "repeat_interleave with its length");
+  expect_equal(repeat_interleave(on_gpu, std::optional<int64_t>(expected.numel())), expected,
+               "repeat_interleave with its length");
 
   // Nothing to repeat, and nothing repeated.
   const Tensor none = facula::empty({0, 3}, kGpu), two = facula::ones({2, 3}, kGpu);
