@@ -85,8 +85,8 @@ def make_gpt(device, batch, length, width, heads, layers, words, autocast=False)
     return step
 
 
-def adamw(parameters, device, lr):
-    options = {"fused": True} if device == "cuda" else {}
+def adamw(parameters, device, lr, capturable=False):
+    options = {"fused": True, "capturable": capturable} if device == "cuda" else {}
     return lib.optim.AdamW(parameters, lr=lr, weight_decay=0.1, **options)
 
 
@@ -176,11 +176,11 @@ def make_adamw(device, millions):
     return step
 
 
-def make_mlp(device):
+def make_mlp(device, captured=False):
     model = draw(nn.Sequential(*(layer for _ in range(8) for layer in (nn.Linear(64, 64), nn.ReLU())))).to(device)
     rng = np.random.default_rng(6)
     x, y = (lib.from_numpy(rng.normal(size=(64, 64)).astype(np.float32)).to(device) for _ in range(2))
-    optimizer = adamw(model.parameters(), device, lr=1e-3)
+    optimizer = adamw(model.parameters(), device, lr=1e-3, capturable=captured)
 
     def step():
         optimizer.zero_grad(set_to_none=True)
@@ -189,7 +189,26 @@ def make_mlp(device):
         optimizer.step()
         return loss
 
-    return step
+    return capture(step) if captured else step
+
+
+def capture(step, before=3):
+    """The step as a graph that is replayed. The steps before it are taken here, as libraries ask for."""
+    stream = lib.cuda.Stream()
+    stream.wait_stream(lib.cuda.current_stream())
+    with lib.cuda.stream(stream):
+        for _ in range(before):
+            step()
+    lib.cuda.current_stream().wait_stream(stream)
+    graph = lib.cuda.CUDAGraph()
+    with lib.cuda.graph(graph):
+        loss = step()
+
+    def replay():
+        graph.replay()
+        return loss
+
+    return replay
 
 
 CASES = {
@@ -207,6 +226,7 @@ CASES = {
         "lstm_2x256_t64_b32": lambda d: make_lstm(d, 32, 64, 256, 2, 1000),
         "adamw_124m": lambda d: make_adamw(d, 124),
         "mlp_8x64": make_mlp,
+        "mlp_8x64_graph": lambda d: make_mlp(d, captured=True),
     },
 }
 

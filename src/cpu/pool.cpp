@@ -264,6 +264,12 @@ void max_pool(const PoolArgs& a, const Tensor& input, const Tensor& output, cons
                  [&](int64_t b, int64_t e) { max_planes<T>(a, in, out, at, b, e); });
 }
 
+int64_t checked_place(int64_t place, int64_t places) {
+  FACULA_CHECK(place >= 0 && place < places, IndexError, "_max_pool_backward: index ", place,
+               " is out of range for a channel of ", places, " entries. Pass the indices that the pooling gave");
+  return place;
+}
+
 template <class T>
 void max_pool_backward(const PoolArgs& a, const Tensor& grad_output, const Tensor& indices, const Tensor& grad_input) {
   const T* g = reinterpret_cast<const T*>(grad_output.impl()->data());
@@ -278,7 +284,7 @@ void max_pool_backward(const PoolArgs& a, const Tensor& grad_output, const Tenso
         T* sample = out + n * places * c;
         std::fill_n(sample, places * c, T(0));
         for (int64_t o = n * outs * c; o < (n + 1) * outs * c; o += c)
-          for (int64_t i = 0; i < c; ++i) sample[at[o + i] * c + i] += g[o + i];
+          for (int64_t i = 0; i < c; ++i) sample[checked_place(at[o + i], places) * c + i] += g[o + i];
       }
     });
   }
@@ -286,7 +292,7 @@ void max_pool_backward(const PoolArgs& a, const Tensor& grad_output, const Tenso
     for (int64_t p = b; p < e; ++p) {
       T* plane = out + p * places;
       std::fill_n(plane, places, T(0));
-      for (int64_t o = p * outs; o < (p + 1) * outs; ++o) plane[at[o]] += g[o];
+      for (int64_t o = p * outs; o < (p + 1) * outs; ++o) plane[checked_place(at[o], places)] += g[o];
     }
   });
 }

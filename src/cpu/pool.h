@@ -17,7 +17,7 @@ struct PoolDim {
   }
 };
 
-// Tensors are float or double, (N, C, space) contiguous or channels-last, all laid out alike.
+// Tensors are float or double (on GPUs also half and bfloat16), (N, C, space) contiguous or channels-last, all laid out alike.
 struct PoolArgs {
   int64_t batch, channels;
   bool channels_last;

@@ -123,6 +123,7 @@ void launch(const Kernel& kernel, Dim3 grid, Dim3 block, uint32_t shared_bytes, 
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
   const StreamRef& stream = begin(work);
   FunctionHandle function = kernel.on(work.device, work.op);
+  kernel.allow_shared(shared_bytes, work.device, work.op);
   const Status status = table().launch(function, grid, block, shared_bytes, stream.handle, arguments);
   if (!status.ok()) [[unlikely]]
     launch_failed(status, kernel, function, grid, block, shared_bytes, arguments, stream, work);

@@ -241,6 +241,19 @@ CacheStats cache_stats() {
 Kernel::Kernel(std::string name, std::string source, std::vector<std::string> options)
     : name_(std::move(name)), source_(std::move(source)), options_(std::move(options)) {}
 
+void Kernel::mark_shared(uint32_t bytes, int device, const char* op) const {
+  std::atomic<uint32_t>& allowed = allowed_shared_[static_cast<size_t>(device)];
+  const DeviceProperties& chip = properties(device);
+  static std::mutex mutex;  // a smaller mark would take a larger one's place
+  std::lock_guard lock(mutex);
+  if (bytes <= allowed.load(std::memory_order_relaxed)) return;
+  // What is more than the chip has is the launch's to refuse, in better words.
+  if (bytes > static_cast<uint32_t>(chip.shared_memory_per_block) &&
+      bytes <= static_cast<uint32_t>(chip.shared_memory_per_block_optin))
+    check(need_driver(op).allow_shared_memory(on(device, op), static_cast<int>(bytes)), op);
+  allowed.store(bytes, std::memory_order_relaxed);
+}
+
 FunctionHandle Kernel::load(int device, const char* op) const {
   FACULA_INTERNAL_CHECK(device >= 0 && device < kMaxDevices);
   Driver& with = need_driver(op);

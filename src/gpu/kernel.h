@@ -29,13 +29,20 @@ class Kernel {
       return f;
     return load(device, op);
   }
+  // Blocks get more than the usual shared memory only when the function was marked, once on each device.
+  void allow_shared(uint32_t bytes, int device, const char* op) const {
+    if (bytes > allowed_shared_[static_cast<size_t>(device)].load(std::memory_order_relaxed)) [[unlikely]]
+      mark_shared(bytes, device, op);
+  }
 
  private:
   FunctionHandle load(int device, const char* op) const;
+  void mark_shared(uint32_t bytes, int device, const char* op) const;
 
   std::string name_, source_;
   std::vector<std::string> options_;
   mutable std::atomic<FunctionHandle> functions_[kMaxDevices] = {};
+  mutable std::atomic<uint32_t> allowed_shared_[kMaxDevices] = {};
 };
 
 // The binary of a text for a chip: from memory, from disk, or from the compiler, in this order. Throws Error with the

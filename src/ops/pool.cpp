@@ -78,8 +78,10 @@ PoolArgs pool_args(IntArrayRef input, IntArrayRef output, IntArrayRef kernel, In
   return a;
 }
 
-// Halves and others go through float; channels-last stays.
-ScalarType working_dtype(ScalarType t) { return t == kDouble ? kDouble : kFloat; }
+// On the CPU halves and others go through float; channels-last stays.
+ScalarType working_dtype(const Tensor& t) {
+  return t.is_cuda() || t.scalar_type() == kDouble ? t.scalar_type() : kFloat;
+}
 
 void check_primitive(const Tensor& self, IntArrayRef input, IntArrayRef output, IntArrayRef kernel, IntArrayRef stride,
                      IntArrayRef padding, const char* op) {
@@ -100,7 +102,7 @@ struct Prepared {
   Tensor input;
   MemoryFormat format;
   Prepared(const Tensor& self) : format(self.suggest_memory_format()) {
-    const Tensor wide = as_dtype(self, working_dtype(self.scalar_type()));
+    const Tensor wide = as_dtype(self, working_dtype(self));
     input = wide.is_contiguous(format) ? wide : wide.contiguous(format);
   }
   Tensor result(IntArrayRef sizes, ScalarType dtype, const char* op) const {
@@ -202,23 +204,24 @@ std::tuple<Tensor, Tensor> _max_pool(const Tensor& self, IntArrayRef output_size
   return {as_dtype(values, x.dtype), indices};
 }
 
-Tensor _max_pool_backward(const Tensor& grad_output, const Tensor& indices, IntArrayRef input_size) {
+Tensor _max_pool_backward(const Tensor& grad_output, const Tensor& indices, IntArrayRef input_size,
+                          IntArrayRef kernel_size, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation) {
   const char* op = "_max_pool_backward";
   const TensorImpl &g = impl_of(grad_output, op), &at = impl_of(indices, op);
   FACULA_CHECK(g.sizes.size() >= 3 && IntArrayRef(g.sizes) == IntArrayRef(at.sizes) && at.dtype == kLong, ShapeError,
                op, ": gradient ", to_text(IntArrayRef(g.sizes)), " and indices ", to_text(IntArrayRef(at.sizes)),
                " must have one shape, and indices be int64");
-  check_primitive(grad_output, input_size, IntArrayRef(g.sizes).slice(2), {}, {}, {}, op);
+  check_primitive(grad_output, input_size, IntArrayRef(g.sizes).slice(2), kernel_size, stride, padding, op);
   common_device({&grad_output, &indices}, op);
   if (g.device.is_meta()) return new_tensor(input_size, g.dtype, g.device, op);
   // Indices lie as the input of the pooling lay.
   const MemoryFormat format = indices.suggest_memory_format();
-  const Tensor wide = as_dtype(grad_output, working_dtype(g.dtype));
+  const Tensor wide = as_dtype(grad_output, working_dtype(grad_output));
   const Tensor grad = wide.is_contiguous(format) ? wide : wide.contiguous(format);
   Tensor result = new_tensor_strided(input_size, strides_for(input_size, format, op), grad.scalar_type(), g.device, op);
   if (g.numel == 0) fill_values(result, 0);
   if (g.numel == 0 || result.numel() == 0) return as_dtype(result, g.dtype);
-  PoolArgs a = pool_args(input_size, IntArrayRef(g.sizes).slice(2), {}, {}, {}, {});
+  PoolArgs a = pool_args(input_size, IntArrayRef(g.sizes).slice(2), kernel_size, stride, padding, dilation);
   a.channels_last = format != MemoryFormat::Contiguous;
   call_kernel<MaxPoolBackwardKernel>(OpId::_max_pool_backward, g.device.type(), a, grad,
                                      indices.is_contiguous(format) ? indices : indices.contiguous(format), result);

@@ -153,6 +153,33 @@ TEST_F(GpuPrimitives, BatchNormInBothLayouts) {
   }
 }
 
+// Windows that overlap, leave entries out, have gaps or are shared out evenly, over channels that are read one by one and side by side.
+TEST_F(GpuPrimitives, MaxPoolingOfAllKindsAndItsGradient) {
+  struct Windows {
+    std::vector<int64_t> out, kernel, stride, padding, dilation;
+  };
+  const Windows all[] = {{{7, 5}, {3, 3}, {2, 2}, {1, 1}, {1, 1}},
+                         {{11, 8}, {3, 3}, {1, 1}, {0, 0}, {1, 1}},
+                         {{4, 3}, {2, 2}, {4, 4}, {1, 1}, {1, 1}},
+                         {{5, 6}, {3, 2}, {2, 1}, {1, 0}, {2, 4}},
+                         {{4, 3}, {}, {}, {}, {}},
+                         {{17, 13}, {}, {}, {}, {}}};
+  for (const ScalarType t : {kFloat, kDouble, kHalf, kBFloat16})
+    for (const int64_t channels : {5, 16})
+      for (const bool last : {false, true})
+        for (const Windows& w : all) {
+          const Tensor x = in_layout(randn({2, channels, 13, 10}).to(t), last);
+          const auto [v, i] = _max_pool(x, w.out, w.kernel, w.stride, w.padding, w.dilation);
+          const auto [gv, gi] = _max_pool(x.to(kGpu), w.out, w.kernel, w.stride, w.padding, w.dilation);
+          expect_equal(gv, v, "largest");
+          expect_equal(gi, i, "places");
+          const Tensor g = in_layout(randn(v.sizes()).to(t), last);
+          const Tensor want = _max_pool_backward(g, i, x.sizes(), w.kernel, w.stride, w.padding, w.dilation);
+          expect_close(_max_pool_backward(g.to(kGpu), gi, x.sizes(), w.kernel, w.stride, w.padding, w.dilation), want,
+                       "gradient");
+        }
+}
+
 TEST_F(GpuPrimitives, PoolingInBothLayouts) {
   for (const bool last : {false, true}) {
     const Tensor x = in_layout(randn({3, 5, 13, 10}), last), xg = x.to(kGpu);
@@ -161,8 +188,8 @@ TEST_F(GpuPrimitives, PoolingInBothLayouts) {
     expect_equal(gv, v, "max_pool");
     expect_equal(gi, i, "max_pool, places");
     const Tensor g = in_layout(randn({3, 5, 7, 5}), last);
-    expect_close(_max_pool_backward(g.to(kGpu), gi, x.sizes()), _max_pool_backward(g, i, x.sizes()),
-                 "max_pool backward");
+    expect_close(_max_pool_backward(g.to(kGpu), gi, x.sizes(), {3, 3}, {2, 2}, {1, 1}, {1, 1}),
+                 _max_pool_backward(g, i, x.sizes(), {3, 3}, {2, 2}, {1, 1}, {1, 1}), "max_pool backward");
     for (const bool padding : {true, false}) {
       expect_close(_avg_pool(xg, {7, 5}, {3, 3}, {2, 2}, {1, 1}, padding, std::nullopt),
                    _avg_pool(x, {7, 5}, {3, 3}, {2, 2}, {1, 1}, padding, std::nullopt), "avg_pool");

@@ -435,8 +435,8 @@ FACULA_API Tensor conv_transpose3d(const Tensor& input, const Tensor& weight, co
 // windows share the input out evenly.
 FACULA_API std::tuple<Tensor, Tensor> _max_pool(const Tensor& self, IntArrayRef output_size, IntArrayRef kernel_size, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation);
 
-// The gradient of `_max_pool` by its input.
-FACULA_API Tensor _max_pool_backward(const Tensor& grad_output, const Tensor& indices, IntArrayRef input_size);
+// The gradient of `_max_pool` by its input, from the places that it gave.
+FACULA_API Tensor _max_pool_backward(const Tensor& grad_output, const Tensor& indices, IntArrayRef input_size, IntArrayRef kernel_size, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation);
 
 // The mean of each window of the last dimensions. Without a kernel size the windows share the input out evenly.
 FACULA_API Tensor _avg_pool(const Tensor& self, IntArrayRef output_size, IntArrayRef kernel_size, IntArrayRef stride, IntArrayRef padding, bool count_include_pad, std::optional<int64_t> divisor_override);

@@ -992,8 +992,16 @@ def _max_pool(
     size the windows share the input out evenly.
     """
 
-def _max_pool_backward(grad_output: Tensor, indices: Tensor, input_size: _Ints) -> Tensor:
-    """The gradient of `_max_pool` by its input."""
+def _max_pool_backward(
+    grad_output: Tensor,
+    indices: Tensor,
+    input_size: _Ints,
+    kernel_size: _Ints,
+    stride: _Ints,
+    padding: _Ints,
+    dilation: _Ints,
+) -> Tensor:
+    """The gradient of `_max_pool` by its input, from the places that it gave."""
 
 def _avg_pool(
     input: Tensor,

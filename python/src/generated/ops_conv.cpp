@@ -234,14 +234,18 @@ PyObject* _max_pool_backward_0(Arguments& a) {
   auto&& v0 = a.tensor(0);
   auto&& v1 = a.tensor(1);
   auto&& v2 = a.integers(2);
+  auto&& v3 = a.integers(3);
+  auto&& v4 = a.integers(4);
+  auto&& v5 = a.integers(5);
+  auto&& v6 = a.integers(6);
   auto made = [&] {
     const Released released(a.work());
-    return facula::_max_pool_backward(v0, v1, v2);
+    return facula::_max_pool_backward(v0, v1, v2, v3, v4, v5, v6);
   }();
   return result(std::move(made));
 }
 constexpr Overload _max_pool_backward_overloads[] = {
-    {"(Tensor grad_output, Tensor indices, int[] input_size)", _max_pool_backward_0},
+    {"(Tensor grad_output, Tensor indices, int[] input_size, int[] kernel_size, int[] stride, int[] padding, int[] dilation)", _max_pool_backward_0},
 };
 constexpr OpEntry _max_pool_backward_op = {"_max_pool_backward", _max_pool_backward_overloads, 1};
 
@@ -576,7 +580,7 @@ const PyMethodDef kFunctions[] = {
     {"conv_transpose2d", python_function(op_function<conv_transpose2d_op>), METH_FASTCALL | METH_KEYWORDS, "conv_transpose2d($module, input, weight, bias=None, stride=[1], padding=[0], output_padding=[0], groups=1, dilation=[1])\n--\n\nThe transposed convolution of images: what `conv2d` of the same stride and padding would make\nsmaller, it makes larger."},
     {"conv_transpose3d", python_function(op_function<conv_transpose3d_op>), METH_FASTCALL | METH_KEYWORDS, "conv_transpose3d($module, input, weight, bias=None, stride=[1], padding=[0], output_padding=[0], groups=1, dilation=[1])\n--\n\nThe transposed convolution of volumes: what `conv3d` of the same stride and padding would make\nsmaller, it makes larger."},
     {"_max_pool", python_function(op_function<_max_pool_op>), METH_FASTCALL | METH_KEYWORDS, "_max_pool($module, input, output_size, kernel_size, stride, padding, dilation)\n--\n\nThe largest entry of each window of the last dimensions and where it lies in its channel. Without a\nkernel size the windows share the input out evenly."},
-    {"_max_pool_backward", python_function(op_function<_max_pool_backward_op>), METH_FASTCALL | METH_KEYWORDS, "_max_pool_backward($module, grad_output, indices, input_size)\n--\n\nThe gradient of `_max_pool` by its input."},
+    {"_max_pool_backward", python_function(op_function<_max_pool_backward_op>), METH_FASTCALL | METH_KEYWORDS, "_max_pool_backward($module, grad_output, indices, input_size, kernel_size, stride, padding, dilation)\n--\n\nThe gradient of `_max_pool` by its input, from the places that it gave."},
     {"_avg_pool", python_function(op_function<_avg_pool_op>), METH_FASTCALL | METH_KEYWORDS, "_avg_pool($module, input, output_size, kernel_size, stride, padding, count_include_pad, divisor_override)\n--\n\nThe mean of each window of the last dimensions. Without a kernel size the windows share the input\nout evenly."},
     {"_avg_pool_backward", python_function(op_function<_avg_pool_backward_op>), METH_FASTCALL | METH_KEYWORDS, "_avg_pool_backward($module, grad_output, input_size, kernel_size, stride, padding, count_include_pad, divisor_override)\n--\n\nThe gradient of `_avg_pool` by its input."},
     {"max_pool1d_with_indices", python_function(op_function<max_pool1d_with_indices_op>), METH_FASTCALL | METH_KEYWORDS, "max_pool1d_with_indices($module, input, kernel_size, stride=[], padding=[0], dilation=[1], ceil_mode=False)\n--\n\nThe largest entry of each window of sequences (batch, channels, length), and where it lies in its\nchannel. Without `stride` windows do not overlap."},

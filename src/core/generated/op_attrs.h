@@ -478,8 +478,12 @@ struct MaxPoolAttrs {
 
 struct MaxPoolBackwardAttrs {
   std::vector<int64_t> input_size;
-  static constexpr const char* kNames[] = {"input_size"};
-  auto fields() const { return std::tie(input_size); }
+  std::vector<int64_t> kernel_size;
+  std::vector<int64_t> stride;
+  std::vector<int64_t> padding;
+  std::vector<int64_t> dilation;
+  static constexpr const char* kNames[] = {"input_size", "kernel_size", "stride", "padding", "dilation"};
+  auto fields() const { return std::tie(input_size, kernel_size, stride, padding, dilation); }
   bool operator==(const MaxPoolBackwardAttrs&) const = default;
 };
 

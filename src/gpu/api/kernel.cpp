@@ -63,17 +63,6 @@ struct Kernel::State {
   gpu::Kernel kernel;
   const char* op;
   std::optional<std::vector<Parameter>> parameters;
-  std::mutex mutex;
-  uint32_t allowed_shared[gpu::kMaxDevices] = {};  // bytes beyond the usual that a device was told of
-
-  // Blocks get more than the usual shared memory only when the function was marked.
-  void allow_shared(gpu::FunctionHandle function, uint32_t bytes, int device) {
-    if (bytes <= static_cast<uint32_t>(gpu::properties(device).shared_memory_per_block)) return;
-    std::lock_guard lock(mutex);
-    if (bytes <= allowed_shared[device]) return;
-    gpu::check(gpu::need_driver(op).allow_shared_memory(function, static_cast<int>(bytes)), op);
-    allowed_shared[device] = bytes;
-  }
 };
 
 Kernel::Kernel(std::string source, std::string name, std::vector<std::string> options) {
@@ -119,7 +108,6 @@ void Kernel::run(Dim3 grid, Dim3 block, uint32_t shared_bytes, const KernelArgum
     storages.push_back(tensor.impl()->storage.get());
   }
   gpu::enter(device, op);
-  state_->allow_shared(state_->kernel.on(device, op), shared_bytes, device);
   gpu::launch(state_->kernel, {grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, shared_bytes, pointers.data(),
               {op, device, storages});
 }

@@ -97,6 +97,7 @@ struct ChannelMoments {
   }
 };
 struct MergeMoments {
+  static constexpr bool kCommutes = false;
   template <class C>
   FACULA_DEVICE ChannelMoments<C> operator()(ChannelMoments<C> a, const ChannelMoments<C>& b) const {
     a.take(b.count, b.mean, b.squares);

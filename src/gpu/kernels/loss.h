@@ -107,6 +107,7 @@ struct SmoothSums {
   C weights, weighted;  // sum of w, of w x
 };
 struct AddSmoothSums {
+  static constexpr bool kCommutes = true;
   template <class C>
   FACULA_DEVICE SmoothSums<C> operator()(const SmoothSums<C>& a, const SmoothSums<C>& b) const {
     return {a.weights + b.weights, a.weighted + b.weighted};
@@ -144,7 +145,7 @@ FACULA_DEVICE void entropy_gradient(const CrossEntropyArgs& args, Index at, Inde
       x[e] = C(0);
       continue;
     }
-    const C p = expr::m::exp(x[e] - log_sum);
+    const C p = row_exp(x[e] - log_sum);
     C g = own * (p - (at + e == static_cast<Index>(label.label) ? C(1) : C(0)));
     if (smooth != C(0)) g += smooth * (p * weights - (w ? (at + e >= 0 && at + e < n ? w[at + e] : C(0)) : C(1)));
     x[e] = g * scale;
@@ -201,7 +202,7 @@ template <DType t, int N, int K>
 FACULA_DEVICE void cross_entropy(const CrossEntropyArgs& args) {
   using M = Memory<t>;
   using C = typename M::Compute;
-  __shared__ C room[kMostRowGroups];
+  __shared__ C tops[kMostRowGroups], sums[kMostRowGroups];
   __shared__ SmoothSums<C> smooth_room[kMostRowGroups];
   const int64_t row = blockIdx.x, n = args.n;
   const int threads = static_cast<int>(blockDim.x);
@@ -210,15 +211,7 @@ FACULA_DEVICE void cross_entropy(const CrossEntropyArgs& args) {
   const int64_t step = static_cast<int64_t>(threads) * N;
   Pack<typename M::Bits, N> kept[K];
   FACULA_UNROLL
-  for (int k = 0; k < K; ++k) {
-    const int64_t at = first + k * step;
-    if (at >= 0 && at + N <= n) {
-      kept[k].read(from + at);
-    } else {
-      FACULA_UNROLL
-      for (int e = 0; e < N; ++e) kept[k].at[e] = is_part(at + e, n) ? from[at + e] : M::store(lowest_value<C>());
-    }
-  }
+  for (int k = 0; k < K; ++k) read_bits<M>(from, first + k * step, n, M::store(lowest_value<C>()), kept[k]);
   // Read before anything is written: the gradient may take the logits' place.
   const RowLabel label = row_label(args, row, threadIdx.x == 0);
   const C picked = threadIdx.x == 0 && label.counts ? M::load(from[label.label]) : C(0);
@@ -234,16 +227,16 @@ FACULA_DEVICE void cross_entropy(const CrossEntropyArgs& args) {
   state.reset();
   over([&](int64_t, C(&x)[N]) {
     FACULA_UNROLL
-    for (int e = 0; e < N; ++e) state.top = x[e] > state.top ? x[e] : state.top;
+    for (int e = 0; e < N; ++e) state.top = larger(state.top, x[e]);
   });
-  state.top = team_all(state.top, threads, room, LargerValue());
+  state.top = team_all<true>(state.top, threads, tops, LargerValue());
   SmoothSums<C> smooth_sums{C(0), C(0)};
   over([&](int64_t at, C(&x)[N]) {
     FACULA_UNROLL
-    for (int e = 0; e < N; ++e) state.sum += expr::m::exp(x[e] - state.top);
+    for (int e = 0; e < N; ++e) state.sum += row_exp(x[e] - state.top);
     if (args.smoothing != 0) add_smooth(args, at, x, smooth_sums);
   });
-  state.sum = team_all(state.sum, threads, room, AddValues());
+  state.sum = team_all<true>(state.sum, threads, sums, AddValues());
   if (args.smoothing != 0) smooth_sums = team_all(smooth_sums, threads, smooth_room, AddSmoothSums());
   const RowEntropy<M> entropy(args, row, label, picked, state, smooth_sums);
   if (!args.gradient) return;
@@ -252,48 +245,32 @@ FACULA_DEVICE void cross_entropy(const CrossEntropyArgs& args) {
   over([&](int64_t at, C(&x)[N]) { entropy.write_gradient(args, to, at, scale, x); });
 }
 
-// Rows of any length, which threads do not keep: one pass for the loss, with several packs on their way, and a second one for the
-// gradient.
-template <DType t, int N>
+// Rows of any length, walked once for the loss and once more for the gradient; what was read may be kept in shared memory until then.
+template <DType t, int N, bool kKeep>
 FACULA_DEVICE void cross_entropy_long(const CrossEntropyArgs& args) {
   using M = Memory<t>;
   using C = typename M::Compute;
-  constexpr int kTogether = 4;
+  using Kept = Pack<typename M::Bits, N>;
+  FACULA_DYNAMIC_SHARED(Kept, kept);
   __shared__ ExpState<C> room[kMostRowGroups];
   __shared__ SmoothSums<C> smooth_room[kMostRowGroups];
   const int64_t row = blockIdx.x, n = args.n;
   const int threads = static_cast<int>(blockDim.x);
   const typename M::Bits* from = static_cast<const typename M::Bits*>(args.logits) + row * n;
-  const int64_t first = static_cast<int64_t>(threadIdx.x) * N - elements_before<N>(from);
-  const int64_t step = static_cast<int64_t>(threads) * N;
   const RowLabel label = row_label(args, row, threadIdx.x == 0);
   const C picked = threadIdx.x == 0 && label.counts ? M::load(from[label.label]) : C(0);
-  ExpState<C> state;
-  state.reset();
   SmoothSums<C> smooth_sums{C(0), C(0)};
-  FACULA_NO_UNROLL
-  for (int64_t at = first; at < n; at += kTogether * step) {
-    C x[kTogether][N];
-    FACULA_UNROLL
-    for (int k = 0; k < kTogether; ++k) read_part<M>(from, at + k * step, n, lowest_value<C>(), x[k]);
-    FACULA_UNROLL
-    for (int k = 0; k < kTogether; ++k) {
-      state.add(x[k]);
-      if (args.smoothing != 0) add_smooth(args, at + k * step, x[k], smooth_sums);
-    }
-  }
-  state = team_all(state, threads, room, MergeExpStates());
-  if (args.smoothing != 0) smooth_sums = team_all(smooth_sums, threads, smooth_room, AddSmoothSums());
+  const ExpState<C> own = walk_first<M, N, kKeep>(from, n, kept, [&](int64_t at, const C(&x)[N]) {
+    if (args.smoothing != 0) add_smooth(args, at, x, smooth_sums);
+  });
+  const ExpState<C> state = team_all<true>(own, threads, room, MergeExpStates());
+  if (args.smoothing != 0) smooth_sums = team_all<true>(smooth_sums, threads, smooth_room, AddSmoothSums());
   const RowEntropy<M> entropy(args, row, label, picked, state, smooth_sums);
   if (!args.gradient) return;
   typename M::Bits* to = static_cast<typename M::Bits*>(args.gradient) + row * n;
   const C scale = row_scale<M>(args, row);
-  FACULA_NO_UNROLL
-  for (int64_t at = first; at < n; at += step) {
-    C x[N];
-    read_part<M>(from, at, n, C(0), x);
-    entropy.write_gradient(args, to, at, scale, x);
-  }
+  walk_second<M, N, kKeep>(from, n, kept,
+                           [&](int64_t at, C(&x)[N]) { entropy.write_gradient(args, to, at, scale, x); });
 }
 
 // The sum of the weights of all labels, which is known before any logit is read. One block.

@@ -7,16 +7,6 @@
 #if defined(FACULA_NARROW_RESULTS)
 namespace facula {
 
-// 2 to the power of x, to 22 bits; 0 in place of what is subnormal.
-FACULA_DEVICE float short_exp2(float x) {
-#if FACULA_PTX
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-#else
-  return ::exp2f(x);
-#endif
-}
 namespace expr::op {
 // The lower tail of the normal distribution is 2^g(z) at z = |x|. g has an error of 2^-16 up to z = 5.5 and of 2^-7 up to 9, where
 // the tail is 1e-19; from there on it falls to minus infinity.

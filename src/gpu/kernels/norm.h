@@ -66,6 +66,50 @@ FACULA_DEVICE C squares(const C (&x)[N], C mean, Index at, Index n) {
   }
   return sum;
 }
+
+// How many elements of a row of n a group of threads holds, in K packs of N each; the row begins `before` elements after its first pack.
+template <int N, int K>
+FACULA_DEVICE int group_count(int group, int width, int before, int n) {
+  const int lanes = width < kRowLanes ? width : kRowLanes;
+  int count = 0;
+  FACULA_UNROLL
+  for (int k = 0; k < K; ++k) {
+    const int from = (k * width + group * lanes) * N - before, to = from + lanes * N;
+    const int begin = from > 0 ? from : 0, end = to < n ? to : n;
+    count += end > begin ? end - begin : 0;
+  }
+  return count;
+}
+
+// What a group of kRowLanes threads, or in the end a whole team, finds in its part of a row: the mean and the squares of what differs
+// from it; for gradients also the sums of v and of v times what differs from the mean. Groups find their own and a team joins them: one
+// barrier, and no difference of large sums.
+template <class C>
+struct RowMoments {
+  C mean, squares, level, slope;
+};
+struct AddMoments {
+  static constexpr bool kCommutes = true;
+  template <class C>
+  FACULA_DEVICE RowMoments<C> operator()(const RowMoments<C>& a, const RowMoments<C>& b) const {
+    return {a.mean, a.squares + b.squares, a.level + b.level, a.slope + b.slope};
+  }
+};
+// `found` is the group's; `room` was not used since the last barrier but one. `count` is that of the group whose part this thread reads.
+template <bool kCenter, class C>
+FACULA_DEVICE RowMoments<C> join_groups(const RowMoments<C>& found, int width, int n, C count, RowMoments<C>* room) {
+  const int thread = static_cast<int>(threadIdx.x);
+  const int groups = width / kRowLanes, first = (thread & ~(width - 1)) / kRowLanes;
+  if ((thread & (kRowLanes - 1)) == 0) room[thread / kRowLanes] = found;
+  block_barrier();
+  RowMoments<C> part = room[first + (thread & (groups - 1))];
+  if constexpr (kCenter) {
+    const C mean = lanes_all(part.mean * count, groups, AddValues()) / static_cast<C>(n);
+    const C off = part.mean - mean;
+    part = {mean, part.squares + count * off * off, part.level, part.slope + part.level * off};
+  }
+  return lanes_all(part, groups, AddMoments());
+}
 template <class C>
 FACULA_DEVICE C inverse_root(C variance, double eps) {
   return C(1) / expr::m::sqrt(variance + static_cast<C>(eps));
@@ -77,30 +121,40 @@ template <DType t, int N, int K, bool kCenter>
 FACULA_DEVICE void norm_rows(const NormArgs& args) {
   using M = Memory<t>;
   using C = typename M::Compute;
-  __shared__ C room[kMostRowGroups];
+  __shared__ RowMoments<C> room[kMostRowGroups];
   const RowPlace place = row_place(args.rows, args.width_shift);
   const int n = place.live ? static_cast<int>(args.n) : 0;
   const int64_t start = (place.live ? place.row : 0) * args.n;
   const typename M::Bits* from = static_cast<const typename M::Bits*>(args.in) + start;
   const int before = elements_before<N>(from);
-  const C count = static_cast<C>(args.n);
   const auto at = [&](int k) { return (k * place.width + place.member) * N - before; };
   C x[K][N];
   FACULA_UNROLL
   for (int k = 0; k < K; ++k) read_part<M>(from, at(k), n, C(0), x[k]);
-  C mean = C(0);
+  const int lanes = place.width < kRowLanes ? place.width : kRowLanes;
+  const auto count_of = [&](int group) {
+    return static_cast<C>(group_count<N, K>(group, place.width, before, static_cast<int>(args.n)));
+  };
+  RowMoments<C> found{C(0), C(0), C(0), C(0)};
   if constexpr (kCenter) {
+    C sum = C(0);
     FACULA_UNROLL
     for (int k = 0; k < K; ++k) {
       FACULA_UNROLL
-      for (int e = 0; e < N; ++e) mean += x[k][e];
+      for (int e = 0; e < N; ++e) sum += x[k][e];
     }
-    mean = team_all(mean, place.width, room, AddValues()) / count;
+    const C own = count_of(place.member / kRowLanes);
+    found.mean = lanes_all(sum, lanes, AddValues()) / (own > C(0) ? own : C(1));
   }
-  C sum = C(0);
   FACULA_UNROLL
-  for (int k = 0; k < K; ++k) sum += squares(x[k], mean, at(k), n);
-  const C r = inverse_root(team_all(sum, place.width, room, AddValues()) / count, args.eps);
+  for (int k = 0; k < K; ++k) found.squares += squares(x[k], found.mean, at(k), n);
+  found.squares = lanes_all(found.squares, lanes, AddValues());
+  if (place.width > kRowLanes) {
+    const int groups = place.width / kRowLanes;
+    found = join_groups<kCenter>(found, place.width, static_cast<int>(args.n),
+                                 count_of(static_cast<int>(threadIdx.x) & (groups - 1)), room);
+  }
+  const C mean = found.mean, r = inverse_root(found.squares / static_cast<C>(args.n), args.eps);
   if (!place.live) return;
   typename M::Bits* to = static_cast<typename M::Bits*>(args.out) + start;
   FACULA_UNROLL
@@ -155,14 +209,12 @@ template <DType t, int N, int K, bool kCenter>
 FACULA_DEVICE void norm_backward(const NormArgs& args) {
   using M = Memory<t>;
   using C = typename M::Compute;
-  __shared__ C room[kMostRowGroups];
-  __shared__ Two<C> pairs[kMostRowGroups];
-  FACULA_DYNAMIC_SHARED(C, sums);  // 2 n, where a block has several teams
+  __shared__ RowMoments<C> rooms[2][kMostRowGroups];  // in turn: one barrier a row is enough
+  FACULA_DYNAMIC_SHARED(C, sums);                     // 2 n, where a block has several teams
   const int thread = static_cast<int>(threadIdx.x), width = 1 << args.width_shift;
   const int member = thread & (width - 1), team = thread >> args.width_shift;
   const int teams = static_cast<int>(blockDim.x) >> args.width_shift;
-  const C count = static_cast<C>(args.n);
-  const int n = static_cast<int>(args.n);
+  const int n = static_cast<int>(args.n), lanes = width < kRowLanes ? width : kRowLanes, groups = width / kRowLanes;
   const auto at = [&](int k) { return (k * width + member) * N; };
   C w[K][N], weight_sum[K][N], bias_sum[K][N];
   FACULA_UNROLL
@@ -174,57 +226,73 @@ FACULA_DEVICE void norm_backward(const NormArgs& args) {
       weight_sum[k][e] = bias_sum[k][e] = C(0);
     }
   }
+  // The parts of a row are on their way while the one before is worked on. Rows begin where packs may: none reaches over an end.
+  Pack<typename M::Bits, N> next_x[K], next_g[K];
+  const auto fetch = [&](int64_t row) {
+    const typename M::Bits* from = static_cast<const typename M::Bits*>(args.in) + row * args.n;
+    const typename M::Bits* grad = static_cast<const typename M::Bits*>(args.grad) + row * args.n;
+    FACULA_UNROLL
+    for (int k = 0; k < K; ++k) {
+      const int size = row < args.rows ? n : 0;
+      read_bits<M>(from, at(k), size, M::store(C(0)), next_x[k]);
+      read_bits<M>(grad, at(k), size, M::store(C(0)), next_g[k]);
+    }
+  };
+  const C own = static_cast<C>(group_count<N, K>(member / kRowLanes, width, 0, n));
+  const C other = static_cast<C>(groups > 1 ? group_count<N, K>(thread & (groups - 1), width, 0, n) : n);
+  const C one_over_own = C(1) / (own > C(0) ? own : C(1)), one_over_n = C(1) / static_cast<C>(n);
   const int64_t step = static_cast<int64_t>(gridDim.x) * teams;
+  fetch(static_cast<int64_t>(blockIdx.x) * teams + team);
+  int turn_of_room = 0;
   FACULA_NO_UNROLL
   for (int64_t first = static_cast<int64_t>(blockIdx.x) * teams; first < args.rows; first += step) {
     const int64_t row = first + team;
-    const bool live = row < args.rows;
-    const int size = live ? n : 0;
-    const int64_t start = (live ? row : 0) * args.n;
-    const typename M::Bits* from = static_cast<const typename M::Bits*>(args.in) + start;
-    const typename M::Bits* grad = static_cast<const typename M::Bits*>(args.grad) + start;
     C x[K][N], g[K][N];
     FACULA_UNROLL
     for (int k = 0; k < K; ++k) {
-      read_part<M>(from, at(k), size, C(0), x[k]);
-      read_part<M>(grad, at(k), size, C(0), g[k]);
+      unpack<M>(next_x[k], x[k]);
+      unpack<M>(next_g[k], g[k]);
     }
-    C mean = C(0);
+    if (first + step < args.rows) fetch(row + step);
+    RowMoments<C> found{C(0), C(0), C(0), C(0)};
     if constexpr (kCenter) {
+      C sum = C(0);
       FACULA_UNROLL
       for (int k = 0; k < K; ++k) {
         FACULA_UNROLL
-        for (int e = 0; e < N; ++e) mean += x[k][e];
+        for (int e = 0; e < N; ++e) sum += x[k][e];
       }
-      mean = team_all(mean, width, room, AddValues()) / count;
+      found.mean = lanes_all(sum, lanes, AddValues()) * one_over_own;
     }
-    C sum = C(0);
     FACULA_UNROLL
-    for (int k = 0; k < K; ++k) sum += squares(x[k], mean, at(k), size);
-    const C r = inverse_root(team_all(sum, width, room, AddValues()) / count, args.eps);
-    Two<C> along = {C(0), C(0)};
+    for (int k = 0; k < K; ++k) {
+      if (at(k) >= n) continue;
+      FACULA_UNROLL
+      for (int e = 0; e < N; ++e) {
+        const C d = x[k][e] - found.mean, v = g[k][e] * w[k][e];
+        found.squares += d * d;
+        found.level += v;
+        found.slope += v * d;
+      }
+    }
+    found = lanes_all(found, lanes, AddMoments());
+    if (width > kRowLanes) {
+      found = join_groups<kCenter>(found, width, n, other, rooms[turn_of_room]);
+      turn_of_room ^= 1;
+    }
+    const C r = inverse_root(found.squares * one_over_n, args.eps);
+    const C level = kCenter ? found.level * one_over_n : C(0), slope = found.slope * r * one_over_n;
+    typename M::Bits* to = static_cast<typename M::Bits*>(args.out) + row * args.n;
     FACULA_UNROLL
     for (int k = 0; k < K; ++k) {
       FACULA_UNROLL
       for (int e = 0; e < N; ++e) {
-        const C h = (x[k][e] - mean) * r, v = g[k][e] * w[k][e];
-        along.a += v;
-        along.b += v * h;
+        const C h = (x[k][e] - found.mean) * r;
         weight_sum[k][e] += g[k][e] * h;
         bias_sum[k][e] += g[k][e];
-        x[k][e] = h;
+        x[k][e] = (g[k][e] * w[k][e] - level - h * slope) * r;
       }
-    }
-    if (!args.out) continue;
-    along = team_all(along, width, pairs, AddValues());
-    const C level = kCenter ? along.a / count : C(0), slope = along.b / count;
-    if (!live) continue;
-    typename M::Bits* to = static_cast<typename M::Bits*>(args.out) + start;
-    FACULA_UNROLL
-    for (int k = 0; k < K; ++k) {
-      FACULA_UNROLL
-      for (int e = 0; e < N; ++e) x[k][e] = (g[k][e] * w[k][e] - level - x[k][e] * slope) * r;
-      write_part<M>(to, at(k), size, x[k]);
+      if (args.out && row < args.rows) write_part<M>(to, at(k), n, x[k]);
     }
   }
   if (!args.partials) return;

@@ -93,6 +93,7 @@ struct Extremes {
   }
 };
 struct MergeExtremes {
+  static constexpr bool kCommutes = false;
   template <class V>
   FACULA_DEVICE Extremes<V> operator()(Extremes<V> a, const Extremes<V>& b) const {
     a.add(b.least);

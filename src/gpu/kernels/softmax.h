@@ -1,7 +1,8 @@
 // Softmax and log_softmax and their gradients over contiguous tensors seen as [outer, n, inner].
 //
-// Rows (inner == 1) that fit into the registers of a team are read once and written once; longer ones are read a second time, by one block
-// or by several that leave states in memory. Columns (inner > 1) are walked by threads that lie side by side.
+// Rows (inner == 1) that fit into the registers of a team, or else into a block's shared memory, are read once and written once; longer ones
+// are read a second time, by one block or by several that leave states in memory. Columns (inner > 1) are walked by threads that lie side by
+// side.
 #pragma once
 
 #include "gpu/kernels/rows.h"
@@ -29,7 +30,7 @@ struct SoftmaxValue {
   FACULA_DEVICE SoftmaxValue(C top_in, C sum) : top(top_in), factor(kLog ? expr::m::log(sum) : C(1) / sum) {}
   FACULA_DEVICE C of(C x) const {
     if constexpr (kLog) return x - top - factor;
-    else return expr::m::exp(x - top) * factor;
+    else return row_exp(x - top) * factor;
   }
 };
 
@@ -41,7 +42,7 @@ FACULA_DEVICE void softmax_rows(const SoftmaxArgs& args) {
   using In = Memory<tIn>;
   using Out = Memory<tOut>;
   using C = typename Out::Compute;
-  __shared__ C room[kMostRowGroups];
+  __shared__ C tops[kMostRowGroups], sums[kMostRowGroups];
   const RowPlace place = row_place(args.rows, args.width_shift);
   const int n = static_cast<int>(args.n);
   const int64_t start = (place.live ? place.row : 0) * n;
@@ -57,21 +58,21 @@ FACULA_DEVICE void softmax_rows(const SoftmaxArgs& args) {
   FACULA_UNROLL
   for (int k = 0; k < K; ++k) {
     FACULA_UNROLL
-    for (int e = 0; e < N; ++e) top = x[k][e] > top ? x[k][e] : top;
+    for (int e = 0; e < N; ++e) top = larger(top, x[k][e]);
   }
-  top = team_all(top, place.width, room, LargerValue());
+  top = team_all<true>(top, place.width, tops, LargerValue());
   C sum = C(0);
   // An element outside of the row is -inf and adds nothing, unless the row has nothing else; then every result is NaN anyway.
   FACULA_UNROLL
   for (int k = 0; k < K; ++k) {
     FACULA_UNROLL
     for (int e = 0; e < N; ++e) {
-      const C power = expr::m::exp(x[k][e] - top);
+      const C power = row_exp(x[k][e] - top);
       sum += power;
       if constexpr (!kLog) x[k][e] = power;
     }
   }
-  sum = team_all(sum, place.width, room, AddValues());
+  sum = team_all<true>(sum, place.width, sums, AddValues());
   if (!place.live) return;
   typename Out::Bits* to = static_cast<typename Out::Bits*>(args.out) + start;
   const C factor = kLog ? expr::m::log(sum) : C(1) / sum;
@@ -86,80 +87,60 @@ FACULA_DEVICE void softmax_rows(const SoftmaxArgs& args) {
 
 // ---- long rows ----------------------------------------------------------------------------------------------------------------
 
-// A block takes elements [begin, end) of a row.
+// A block takes `length` elements of a row from `start` on, which counts from the first row.
 struct RowPart {
-  int64_t row, begin, end;
+  int64_t row, start, length;
 };
 FACULA_DEVICE RowPart row_part(const SoftmaxArgs& args) {
   RowPart part;
   part.row = blockIdx.x;
-  part.begin = static_cast<int64_t>(blockIdx.y) * args.chunk;
-  part.end = part.begin + args.chunk < args.n ? part.begin + args.chunk : args.n;
+  const int64_t begin = static_cast<int64_t>(blockIdx.y) * args.chunk, rest = args.n - begin;
+  part.start = part.row * args.n + begin;
+  part.length = args.chunk < rest ? args.chunk : rest;
   return part;
 }
 
-// Calls f(at) for the packs of [begin, end) that are this thread's, K after one another.
-template <int N, class F>
-FACULA_DEVICE void over_part(const RowPart& part, int before, F f) {
-  const int64_t step = static_cast<int64_t>(blockDim.x) * N;
-  const int64_t first = part.begin - ((before + part.begin) & (N - 1));
-  FACULA_NO_UNROLL
-  for (int64_t at = first + static_cast<int64_t>(threadIdx.x) * N; at < part.end; at += step) f(at);
-}
-
-template <DType t, int N>
-FACULA_DEVICE ExpState<typename Memory<t>::Compute> part_state(const typename Memory<t>::Bits* from,
-                                                               const RowPart& part,
-                                                               ExpState<typename Memory<t>::Compute>* room) {
-  using M = Memory<t>;
-  using C = typename M::Compute;
-  ExpState<C> state;
-  state.reset();
-  const int before = elements_before<N>(from);
-  over_part<N>(part, before, [&](int64_t at) {
-    C x[N];
-    // Positions relative to the part, so that its neighbours do not come in.
-    read_part<M>(from + part.begin, at - part.begin, part.end - part.begin, lowest_value<C>(), x);
-    state.add(x);
-  });
-  return team_all(state, static_cast<int>(blockDim.x), room, MergeExpStates());
-}
-
-template <DType tIn, DType tOut, int N, bool kLog>
+template <DType tIn, DType tOut, int N, bool kLog, bool kKeep>
 FACULA_DEVICE void finish_part(const SoftmaxArgs& args, const RowPart& part,
-                               const ExpState<typename Memory<tOut>::Compute>& state) {
+                               const ExpState<typename Memory<tOut>::Compute>& state,
+                               const Pack<typename Memory<tIn>::Bits, N>* kept) {
   using In = Memory<tIn>;
   using Out = Memory<tOut>;
   using C = typename Out::Compute;
-  const typename In::Bits* from = static_cast<const typename In::Bits*>(args.in) + part.row * args.n;
-  typename Out::Bits* to = static_cast<typename Out::Bits*>(args.out) + part.row * args.n;
+  typename Out::Bits* to = static_cast<typename Out::Bits*>(args.out) + part.start;
   const SoftmaxValue<kLog, C> value(state.top, state.sum);
-  over_part<N>(part, elements_before<N>(from), [&](int64_t at) {
-    C x[N];
-    read_part<In>(from + part.begin, at - part.begin, part.end - part.begin, C(0), x);
-    FACULA_UNROLL
-    for (int e = 0; e < N; ++e) x[e] = value.of(x[e]);
-    write_part<Out>(to + part.begin, at - part.begin, part.end - part.begin, x);
-  });
+  walk_second<In, N, kKeep>(static_cast<const typename In::Bits*>(args.in) + part.start, part.length, kept,
+                            [&](int64_t at, C(&x)[N]) {
+                              FACULA_UNROLL
+                              for (int e = 0; e < N; ++e) x[e] = value.of(x[e]);
+                              write_part<Out>(to, at, part.length, x);
+                            });
+}
+template <DType tIn, int N, bool kKeep>
+FACULA_DEVICE ExpState<typename Memory<tIn>::Compute> part_state(const SoftmaxArgs& args, const RowPart& part,
+                                                                 Pack<typename Memory<tIn>::Bits, N>* kept) {
+  using In = Memory<tIn>;
+  using C = typename In::Compute;
+  __shared__ ExpState<C> room[kMostRowGroups];
+  const auto* from = static_cast<const typename In::Bits*>(args.in) + part.start;
+  const ExpState<C> own = walk_first<In, N, kKeep>(from, part.length, kept, [](int64_t, const C(&)[N]) {});
+  return team_all<true>(own, static_cast<int>(blockDim.x), room, MergeExpStates());
 }
 
 // One block a row.
-template <DType tIn, DType tOut, int N, bool kLog>
+template <DType tIn, DType tOut, int N, bool kLog, bool kKeep>
 FACULA_DEVICE void softmax_long(const SoftmaxArgs& args) {
-  using C = typename Memory<tOut>::Compute;
-  __shared__ ExpState<C> room[kMostRowGroups];
+  using Kept = Pack<typename Memory<tIn>::Bits, N>;
+  FACULA_DYNAMIC_SHARED(Kept, kept);
   const RowPart part = row_part(args);
-  const auto* from = static_cast<const typename Memory<tIn>::Bits*>(args.in) + part.row * args.n;
-  finish_part<tIn, tOut, N, kLog>(args, part, part_state<tIn, N>(from, part, room));
+  finish_part<tIn, tOut, N, kLog, kKeep>(args, part, part_state<tIn, N, kKeep>(args, part, kept), kept);
 }
 // Several blocks a row: first the states of all parts, then the results.
 template <DType tIn, DType tOut, int N, bool kLog>
 FACULA_DEVICE void softmax_states(const SoftmaxArgs& args) {
   using C = typename Memory<tOut>::Compute;
-  __shared__ ExpState<C> room[kMostRowGroups];
   const RowPart part = row_part(args);
-  const auto* from = static_cast<const typename Memory<tIn>::Bits*>(args.in) + part.row * args.n;
-  const ExpState<C> state = part_state<tIn, N>(from, part, room);
+  const ExpState<C> state = part_state<tIn, N, false>(args, part, nullptr);
   if (threadIdx.x == 0) static_cast<ExpState<C>*>(args.states)[part.row * args.chunks + blockIdx.y] = state;
 }
 template <DType tIn, DType tOut, int N, bool kLog>
@@ -170,7 +151,7 @@ FACULA_DEVICE void softmax_finish(const SoftmaxArgs& args) {
   ExpState<C> all = states[0];
   FACULA_NO_UNROLL
   for (int k = 1; k < args.chunks; ++k) all = MergeExpStates()(all, states[k]);
-  finish_part<tIn, tOut, N, kLog>(args, part, all);
+  finish_part<tIn, tOut, N, kLog, false>(args, part, all, nullptr);
 }
 
 // ---- columns ------------------------------------------------------------------------------------------------------------------
@@ -239,7 +220,7 @@ FACULA_DEVICE C gradient_share(C g, C y) {
 }
 template <bool kLog, class C>
 FACULA_DEVICE C gradient_value(C g, C y, C sum) {
-  if constexpr (kLog) return g - expr::m::exp(y) * sum;
+  if constexpr (kLog) return g - row_exp(y) * sum;
   else return (g - sum) * y;
 }
 
@@ -267,7 +248,7 @@ FACULA_DEVICE void softmax_backward_rows(const SoftmaxArgs& args) {
     FACULA_UNROLL
     for (int e = 0; e < N; ++e) sum += gradient_share<kLog>(g[k][e], y[k][e]);
   }
-  sum = team_all(sum, place.width, room, AddValues());
+  sum = team_all<true>(sum, place.width, room, AddValues());
   if (!place.live) return;
   typename M::Bits* to = static_cast<typename M::Bits*>(args.out) + start;
   FACULA_UNROLL
@@ -285,23 +266,20 @@ FACULA_DEVICE void softmax_backward_long(const SoftmaxArgs& args) {
   using M = Memory<t>;
   using C = typename M::Compute;
   __shared__ C room[kMostRowGroups];
-  const RowPart part{static_cast<int64_t>(blockIdx.x), 0, args.n};
-  const typename M::Bits* grad = static_cast<const typename M::Bits*>(args.in) + part.row * args.n;
-  const typename M::Bits* result = static_cast<const typename M::Bits*>(args.result) + part.row * args.n;
-  typename M::Bits* to = static_cast<typename M::Bits*>(args.out) + part.row * args.n;
-  const int before = elements_before<N>(grad);
+  const int64_t start = static_cast<int64_t>(blockIdx.x) * args.n;
+  const typename M::Bits* grad = static_cast<const typename M::Bits*>(args.in) + start;
+  const typename M::Bits* result = static_cast<const typename M::Bits*>(args.result) + start;
+  typename M::Bits* to = static_cast<typename M::Bits*>(args.out) + start;
   C sum = C(0);
-  over_part<N>(part, before, [&](int64_t at) {
-    C g[N], y[N];
-    read_part<M>(grad, at, args.n, C(0), g);
+  walk_second<M, N, false>(grad, args.n, nullptr, [&](int64_t at, C(&g)[N]) {
+    C y[N];
     if constexpr (!kLog) read_part<M>(result, at, args.n, C(0), y);
     FACULA_UNROLL
     for (int e = 0; e < N; ++e) sum += gradient_share<kLog>(g[e], kLog ? C(0) : y[e]);
   });
-  sum = team_all(sum, static_cast<int>(blockDim.x), room, AddValues());
-  over_part<N>(part, before, [&](int64_t at) {
-    C g[N], y[N];
-    read_part<M>(grad, at, args.n, C(0), g);
+  sum = team_all<true>(sum, static_cast<int>(blockDim.x), room, AddValues());
+  walk_second<M, N, false>(grad, args.n, nullptr, [&](int64_t at, C(&g)[N]) {
+    C y[N];
     read_part<M>(result, at, args.n, C(0), y);
     FACULA_UNROLL
     for (int e = 0; e < N; ++e) g[e] = gradient_value<kLog>(g[e], y[e], sum);

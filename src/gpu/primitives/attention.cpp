@@ -182,18 +182,6 @@ const Kernel& core_kernel(size_t number, Pass pass, ScalarType t, const Shape& s
   });
 }
 
-// Blocks get more than the usual shared memory only when the function was marked, once on each device.
-void allow_shared(size_t number, const Kernel& kernel, uint32_t bytes, const Work& work) {
-  static auto* marked = new std::atomic<uint64_t>[kCoreKernels + kGroupKernels]();
-  static_assert(kMaxDevices <= 64);
-  if (bytes <= static_cast<uint32_t>(properties(work.device).shared_memory_per_block)) return;
-  const uint64_t bit = uint64_t{1} << work.device;
-  if (marked[number].load(std::memory_order_acquire) & bit) return;
-  enter(work.device, work.op);
-  check(need_driver(work.op).allow_shared_memory(kernel.on(work.device, work.op), static_cast<int>(bytes)), work.op);
-  marked[number].fetch_or(bit, std::memory_order_release);
-}
-
 // Every row begins where 16 bytes may be fetched at once.
 bool wide_rows(const Array& array) {
   return reinterpret_cast<uintptr_t>(array.data) % 16 == 0 && array.batch % 8 == 0 && array.head % 8 == 0 &&
@@ -224,7 +212,6 @@ bool run_on_warps(Pass pass, ScalarType t, Arguments& a, const Work& work) {
   const size_t number = core_number(pass, t, s, small, extras);
   const Kernel& kernel = core_kernel(number, pass, t, s, extras);
   const Dim3 grid = lay_pass(a, pass, s.rows(), s.shares, work.op);
-  allow_shared(number, kernel, shared, work);
   launch_with(kernel, grid, s.threads(), shared, a, work);
   return true;
 }
@@ -278,7 +265,6 @@ bool run_on_groups(Pass pass, ScalarType t, Arguments& a, const Work& work) {
   const size_t number = (pass * 2 + (width == 128)) * 2 + (t == kHalf);
   const Kernel& kernel = group_kernel(number, pass, t, width);
   const Dim3 grid = lay_pass(a, pass, kGroupRows, 1, work.op);
-  allow_shared(kCoreKernels + number, kernel, shared, work);
   launch_with(kernel, grid, kGroupThreads, shared, a, work);
   return true;
 }

@@ -38,12 +38,17 @@ class KernelTable {
   std::atomic<const Kernel*> slots_[N] = {};
 };
 
-// A kernel that hands its one argument, a struct of `header`, to a function of it: names without the namespace.
+// A kernel that hands its one argument, a struct of `header`, to a function of it: names without the namespace. `bounds` are its threads
+// and, after a comma, the blocks that a multiprocessor shall have room for; `before` is text that the header depends on.
+inline const Kernel* template_kernel(const char* header, const std::string& name, const std::string& args,
+                                     const std::string& function, const std::string& bounds, const char* before = "") {
+  return new Kernel(
+      name, str(before, "#include \"gpu/kernels/", header, "\"\nextern \"C\" __global__ void __launch_bounds__(",
+                bounds, ") ", name, "(const facula::", args, " args) {\n  facula::", function, "(args);\n}\n"));
+}
 inline const Kernel* template_kernel(const char* header, const std::string& name, const std::string& args,
                                      const std::string& function, int threads) {
-  return new Kernel(
-      name, str("#include \"gpu/kernels/", header, "\"\nextern \"C\" __global__ void __launch_bounds__(", threads, ") ",
-                name, "(const facula::", args, " args) {\n  facula::", function, "(args);\n}\n"));
+  return template_kernel(header, name, args, function, std::to_string(threads));
 }
 
 // "facula::DType::Half", for template arguments.

@@ -92,16 +92,17 @@ void nll_loss_gpu(const Tensor& self, const Tensor& target, const Tensor& weight
 
 const KernelRegistration nll_loss_registration(OpId::nll_loss, DeviceType::CUDA, &nll_loss_gpu);
 
-// Packs in registers: log2 + 1, 0 for rows that are not kept; 5: the gradient alone. Each for packs of 16 bytes and of one element.
-const Kernel& entropy_kernel(ScalarType t, int pack, int packs, bool backward) {
-  static auto* table = new KernelTable<6 * 2 * 4>;
-  const size_t form = backward     ? 5
-                      : packs == 0 ? 0
-                                   : static_cast<size_t>(std::countr_zero(static_cast<unsigned>(packs))) + 1;
+// Packs in registers: log2; rows of any length; the same kept in shared memory; the gradient alone. Each for packs of 16 bytes and of one
+// element.
+enum EntropyForm : size_t { kPacks = 0, kLong = 4, kKept = 5, kGradient = 6, kEntropyForms = 7 };
+const Kernel& entropy_kernel(size_t form, ScalarType t, int pack) {
+  static auto* table = new KernelTable<kEntropyForms * 2 * 4>;
   return table->get((form * 2 + (pack == 1)) * 4 + float_number(t), [&] {
-    const char* name = backward ? "cross_entropy_backward" : packs == 0 ? "cross_entropy_long" : "cross_entropy";
-    return template_kernel("loss.h", name, "CrossEntropyArgs",
-                           str(name, "<", dtype_text(t), ", ", pack, packs == 0 ? "" : str(", ", packs), ">"), 1024);
+    const bool walks = form == kLong || form == kKept;
+    const char* name = form == kGradient ? "cross_entropy_backward" : walks ? "cross_entropy_long" : "cross_entropy";
+    std::string rest = form < kLong ? str(", ", 1 << form) : walks ? str(", ", form == kKept ? "true" : "false") : "";
+    return template_kernel("loss.h", name, "CrossEntropyArgs", str(name, "<", dtype_text(t), ", ", pack, rest, ">"),
+                           walks ? kWalkBounds : "1024", short_exponential(t));
   });
 }
 
@@ -133,21 +134,22 @@ uint32_t entropy_threads(int64_t packs) {
   return static_cast<uint32_t>(std::clamp<int64_t>(std::bit_ceil(static_cast<uint64_t>(packs)), 32, 1024));
 }
 
-// Losses, shares and logarithms of rows, and the gradient where there is one: only then rows are worth keeping. Longer
-// ones would leave room for a single row on a multiprocessor, which could then not read one while it writes another;
-// what is read a second time comes from the cache.
+// Losses, shares and logarithms of rows, and the gradient where there is one: only then rows are worth keeping. Longer ones than four packs
+// a thread would leave room for a single row on a multiprocessor, which could then not read one while it writes another.
 void run_rows(const EntropyArguments& a, ScalarType t, const Work& work) {
   const int pack = entropy_pack(a, t);
   const int64_t packs = (a.n + 2 * pack - 2) / pack;
-  uint32_t threads = entropy_threads(ceil_div(packs, 4));
-  auto each = static_cast<int>(std::bit_ceil(static_cast<uint64_t>(ceil_div(packs, threads))));
-  if (!a.gradient || each > 4) {
-    each = 0;
-    threads = std::min(threads, 512u);
+  uint32_t threads = entropy_threads(ceil_div(packs, 4)), bytes = 0;
+  size_t form =
+      kPacks + static_cast<size_t>(std::countr_zero(std::bit_ceil(static_cast<uint64_t>(ceil_div(packs, threads)))));
+  if (!a.gradient || form > 2) {
+    threads = std::min<uint32_t>(threads, kWalkThreads);
+    if (a.gradient) bytes = kept_bytes(a.n, pack, elementSize(t), static_cast<int>(threads), work.device);
+    form = bytes > 0 ? kKept : kLong;
   }
   KernelArguments args;
   args.put(a);
-  launch(entropy_kernel(t, pack, each, false), {blocks_for(a.rows, 1, work.op)}, {threads}, 0, args.pointers(), work);
+  launch(entropy_kernel(form, t, pack), {blocks_for(a.rows, 1, work.op)}, {threads}, bytes, args.pointers(), work);
 }
 
 }  // namespace
@@ -176,7 +178,7 @@ void cross_entropy_backward(const CrossEntropy& what, const Tensor& log_sums, co
   const int pack = entropy_pack(a, t);
   KernelArguments args;
   args.put(a);
-  launch(entropy_kernel(t, pack, 0, true), {blocks_for(a.rows, 1, work.op())},
+  launch(entropy_kernel(kGradient, t, pack), {blocks_for(a.rows, 1, work.op())},
          {entropy_threads(ceil_div(ceil_div(a.n, pack), 4))}, 0, args.pointers(), work);
 }
 

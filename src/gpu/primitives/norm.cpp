@@ -38,13 +38,14 @@ size_t team_form(size_t form, const RowTeam& team) {
   return form + static_cast<size_t>(std::countr_zero(static_cast<unsigned>(team.packs))) * 2 + (team.pack == 1);
 }
 
-const Kernel& kernel_of(size_t form, const char* function, ScalarType t, int pack, int packs, bool center) {
+const Kernel& kernel_of(size_t form, const char* function, ScalarType t, int pack, int packs, bool center,
+                        int threads = kLongThreads) {
   static auto* table = new KernelTable<kForms * 4 * 2>;
   return table->get((form * 4 + float_number(t)) * 2 + center, [&] {
     return template_kernel("norm.h", function, "NormArgs",
                            str(function, "<", dtype_text(t), ", ", pack, packs ? str(", ", packs) : "", ", ",
                                center ? "true" : "false", ">"),
-                           kLongThreads);
+                           threads);
   });
 }
 
@@ -93,8 +94,16 @@ void rms_norm_gpu(const Tensor& input, int64_t n, const Tensor& weight, double e
 const KernelRegistration layer_norm_registration(OpId::layer_norm, DeviceType::CUDA, &layer_norm_gpu);
 const KernelRegistration rms_norm_registration(OpId::rms_norm, DeviceType::CUDA, &rms_norm_gpu);
 
-// A thread holds input, gradient, weight and two sums of each of its elements. Packs need rows that all begin where packs may.
-RowTeam backward_team(int64_t n, ScalarType t, int pack) { return row_team(n, pack, true, t == kDouble ? 4 : 8); }
+// A thread holds input, gradient, weight and two sums of each of its elements, and what comes next: the registers for twice as many
+// elements are there only in blocks of half the size. Packs need rows that all begin where packs may.
+constexpr int kManyThreads = 512;
+int few_values(ScalarType t) { return t == kDouble ? 4 : 8; }
+bool has_many(const RowTeam& team, ScalarType t) { return team.pack * team.packs > few_values(t); }
+RowTeam backward_team(int64_t n, ScalarType t, int pack) {
+  const RowTeam team = row_team(n, pack, true, 2 * few_values(t));
+  const bool fits = team.packs > 0 && !(has_many(team, t) && team.threads() > kManyThreads);
+  return fits ? team : row_team(n, pack, true, few_values(t));
+}
 
 const Kernel& sum_kernel(ScalarType compute) {
   static auto* table = new KernelTable<2>;
@@ -165,7 +174,8 @@ void backward(const char* op, const Tensor& grad, const Tensor& input, int64_t n
   DeviceScratch partials(work.device(), static_cast<size_t>(blocks * 2 * n) * width, op);
   a.partials = partials.data();
   const size_t shared = teams > 1 ? static_cast<size_t>(2 * n) * width : 0;
-  launch_with(kernel_of(team_form(kBackward, team), "norm_backward", t, pack, team.packs, center),
+  launch_with(kernel_of(team_form(kBackward, team), "norm_backward", t, pack, team.packs, center,
+                        has_many(team, t) ? kManyThreads : kLongThreads),
               static_cast<uint32_t>(blocks), team.threads(), static_cast<uint32_t>(shared), a, work);
   add_up(partials, blocks, n, compute, to_weight, to_bias, work);
 }

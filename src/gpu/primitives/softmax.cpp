@@ -5,7 +5,11 @@
 namespace facula::gpu {
 namespace {
 
+// Blocks are as large as the widest team, whatever this one is: the kernels' registers are limited for that.
+constexpr const char* kRowBounds = "1024";
 constexpr int64_t kLongThreads = 1024;
+constexpr const char* kTeamBounds = "256";
+static_assert(kTeamThreads == 256);
 // Where rows are few and long, blocks share them in pieces of this many elements, up to so many.
 constexpr int64_t kPiece = 32768;
 constexpr int64_t kMostPieces = 64;
@@ -37,19 +41,15 @@ void launch_with(const Kernel& kernel, Dim3 grid, int64_t threads, uint32_t shar
 }
 
 // Forms of the kernels: K packs in registers with packs of 16 bytes or of one element, long rows likewise, columns.
-enum Form : size_t { kRows = 0, kLong = 8, kStates = 10, kFinish = 12, kColumns = 14, kForms = 15 };
+enum Form : size_t { kRows = 0, kLong = 8, kStates = 10, kFinish = 12, kKept = 14, kColumns = 16, kForms = 17 };
 size_t row_form(const RowTeam& team) {
   return kRows + static_cast<size_t>(std::countr_zero(static_cast<unsigned>(team.packs))) * 2 + (team.pack == 1);
 }
 
-const char* short_exponential(ScalarType to) { return elementSize(to) <= 2 ? "#define FACULA_NARROW_RESULTS 1\n" : ""; }
-
-const Kernel* make(const char* function, const std::string& parameters, ScalarType to, int64_t threads) {
-  // The first word of the kernel's name is what profilers show.
-  return new Kernel(function, str(short_exponential(to),
-                                  "#include \"gpu/kernels/softmax.h\"\nextern \"C\" __global__ void __launch_bounds__(",
-                                  threads, ") ", function, "(const facula::SoftmaxArgs args) {\n  facula::", function,
-                                  "<", parameters, ">(args);\n}\n"));
+// The first word of the kernel's name is what profilers show.
+const Kernel* make(const char* function, const std::string& parameters, ScalarType to, const std::string& bounds) {
+  return template_kernel("softmax.h", function, "SoftmaxArgs", str(function, "<", parameters, ">"), bounds,
+                         short_exponential(to));
 }
 
 KernelTable<kForms * 4 * 4 * 2>& forward_table() {
@@ -69,15 +69,19 @@ struct Types {
 std::string parameters(int pack, int packs, bool log) {
   return str(pack ? str(pack, ", ") : "", packs ? str(packs, ", ") : "", log ? "true" : "false");
 }
-const Kernel& forward_kernel(size_t form, const Types& t, const char* function, int pack, int packs, int64_t threads) {
+const Kernel& forward_kernel(size_t form, const Types& t, const char* function, int pack, int packs,
+                             const std::string& bounds) {
   return forward_table().get(((form * 4 + float_number(t.from)) * 4 + float_number(t.to)) * 2 + t.log, [&] {
-    return make(function, str(dtype_text(t.from), ", ", dtype_text(t.to), ", ", parameters(pack, packs, t.log)), t.to,
-                threads);
+    std::string all = str(dtype_text(t.from), ", ", dtype_text(t.to), ", ", parameters(pack, packs, t.log));
+    if (form >= kLong && form < kStates) all += ", false";
+    if (form >= kKept && form < kColumns) all += ", true";
+    return make(function, all, t.to, bounds);
   });
 }
-const Kernel& backward_kernel(size_t form, const Types& t, const char* function, int pack, int packs, int64_t threads) {
+const Kernel& backward_kernel(size_t form, const Types& t, const char* function, int pack, int packs,
+                              const std::string& bounds) {
   return backward_table().get((form * 4 + float_number(t.to)) * 2 + t.log, [&] {
-    return make(function, str(dtype_text(t.to), ", ", parameters(pack, packs, t.log)), t.to, threads);
+    return make(function, str(dtype_text(t.to), ", ", parameters(pack, packs, t.log)), t.to, bounds);
   });
 }
 
@@ -94,7 +98,7 @@ void forward_columns(Arguments& a, const Parts& parts, const Types& types, const
   a.rows = parts.outer * parts.inner;
   a.inner = parts.inner;
   a.width_shift = column_width_shift(a.rows, a.n);
-  const Kernel& kernel = forward_kernel(kColumns, types, "softmax_columns", 0, 0, kTeamThreads);
+  const Kernel& kernel = forward_kernel(kColumns, types, "softmax_columns", 0, 0, kTeamBounds);
   launch_with(kernel, {blocks_for(a.rows, int64_t{1} << a.width_shift, work.op)}, kTeamThreads,
               static_cast<uint32_t>(kTeamThreads * 2 * (types.to == kDouble ? 8 : 4)), a, work);
 }
@@ -105,15 +109,18 @@ void forward_long(Arguments& a, const Types& types, int pack, const Work& work) 
   a.chunk = ceil_div(a.n, pieces);
   a.chunks = static_cast<int32_t>(ceil_div(a.n, a.chunk));
   const Dim3 grid{blocks_for(a.rows, 1, work.op), static_cast<uint32_t>(a.chunks)};
-  if (a.chunks == 1)
-    return launch_with(forward_kernel(kLong + narrow, types, "softmax_long", pack, 0, kLongThreads), grid, kLongThreads,
-                       0, a, work);
+  if (a.chunks == 1) {
+    const uint32_t bytes = kept_bytes(a.n, pack, elementSize(types.from), kWalkThreads, work.device);
+    const Kernel& kernel =
+        forward_kernel((bytes > 0 ? kKept : kLong) + narrow, types, "softmax_long", pack, 0, kWalkBounds);
+    return launch_with(kernel, grid, kWalkThreads, bytes, a, work);
+  }
   DeviceScratch states(work.device, static_cast<size_t>(a.rows * a.chunks) * 16, work.op);
   a.states = states.data();
-  launch_with(forward_kernel(kStates + narrow, types, "softmax_states", pack, 0, kLongThreads), grid, kLongThreads, 0,
-              a, work);
-  launch_with(forward_kernel(kFinish + narrow, types, "softmax_finish", pack, 0, kLongThreads), grid, kLongThreads, 0,
-              a, work);
+  launch_with(forward_kernel(kStates + narrow, types, "softmax_states", pack, 0, kWalkBounds), grid, kWalkThreads, 0, a,
+              work);
+  launch_with(forward_kernel(kFinish + narrow, types, "softmax_finish", pack, 0, kWalkBounds), grid, kWalkThreads, 0, a,
+              work);
 }
 
 void forward(const char* op, const Tensor& self, int64_t dim, const Tensor& result, bool log) {
@@ -132,8 +139,7 @@ void forward(const char* op, const Tensor& self, int64_t dim, const Tensor& resu
   const RowTeam team = row_team(a.n, pack, rows_aligned(a.out, types.to, a.n, pack), most_values(types.to));
   if (team.packs == 0) return forward_long(a, types, pack, work);
   a.width_shift = team.width_shift;
-  // Blocks are as large as the widest team, whatever this one is: the kernel's registers are limited for that.
-  const Kernel& kernel = forward_kernel(row_form(team), types, "softmax_rows", pack, team.packs, 1024);
+  const Kernel& kernel = forward_kernel(row_form(team), types, "softmax_rows", pack, team.packs, kRowBounds);
   launch_with(kernel, {team.blocks(a.rows, op)}, team.threads(), 0, a, work);
 }
 
@@ -153,17 +159,17 @@ void backward(const char* op, const Tensor& grad, const Tensor& result, int64_t 
     a.rows = parts.outer * parts.inner;
     a.inner = parts.inner;
     a.width_shift = column_width_shift(a.rows, a.n);
-    const Kernel& kernel = backward_kernel(kColumns, types, "softmax_backward_columns", 0, 0, kTeamThreads);
+    const Kernel& kernel = backward_kernel(kColumns, types, "softmax_backward_columns", 0, 0, kTeamBounds);
     return launch_with(kernel, {blocks_for(a.rows, int64_t{1} << a.width_shift, op)}, kTeamThreads,
                        static_cast<uint32_t>(kTeamThreads * (types.to == kDouble ? 8 : 4)), a, work);
   }
   const int pack = pack_of({{a.in, types.to}, {a.result, types.to}, {a.out, types.to}});
   const RowTeam team = row_team(a.n, pack, rows_aligned(a.out, types.to, a.n, pack), most_values(types.to) / 2);
   if (team.packs == 0)
-    return launch_with(backward_kernel(kLong + (pack == 1), types, "softmax_backward_long", pack, 0, kLongThreads),
+    return launch_with(backward_kernel(kLong + (pack == 1), types, "softmax_backward_long", pack, 0, kRowBounds),
                        {blocks_for(a.rows, 1, op)}, kLongThreads, 0, a, work);
   a.width_shift = team.width_shift;
-  launch_with(backward_kernel(row_form(team), types, "softmax_backward_rows", pack, team.packs, 1024),
+  launch_with(backward_kernel(row_form(team), types, "softmax_backward_rows", pack, team.packs, kRowBounds),
               {team.blocks(a.rows, op)}, team.threads(), 0, a, work);
 }
 

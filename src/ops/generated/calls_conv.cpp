@@ -279,10 +279,14 @@ namespace {
 
 struct MaxPoolBackward0 final : autograd::TapeNode {
   DimVector self_sizes_{};
+  std::vector<int64_t> kernel_size_{};
+  std::vector<int64_t> stride_{};
+  std::vector<int64_t> padding_{};
+  std::vector<int64_t> dilation_{};
   autograd::SavedTensor indices_;
   std::string name() const override { return "MaxPoolBackward0"; }
   void run(ArrayRef<Tensor> grads, Tensor* out) override {
-    if (needs(0)) out[0] = vjp::_max_pool_self(grads, self_sizes_, indices_.unpack(*this));
+    if (needs(0)) out[0] = vjp::_max_pool_self(grads, self_sizes_, detail::borrowed(kernel_size_), detail::borrowed(stride_), detail::borrowed(padding_), detail::borrowed(dilation_), indices_.unpack(*this));
   }
   void release_saved() override {
     indices_.reset();
@@ -299,6 +303,10 @@ std::tuple<Tensor, Tensor> _max_pool_tracked(uint8_t flags, const Tensor& self, 
   auto node = call.node<MaxPoolBackward0>();
   if (node) {
     node->self_sizes_ = self.sizes();
+    node->kernel_size_ = detail::owned(kernel_size);
+    node->stride_ = detail::owned(stride);
+    node->padding_ = detail::owned(padding);
+    node->dilation_ = detail::owned(dilation);
   }
   std::tuple<Tensor, Tensor> result = [&] {
     const detail::Below below;
@@ -338,11 +346,11 @@ struct MaxPoolBackwardBackward0 final : autograd::TapeNode {
   }
 };
 
-Tensor _max_pool_backward_tracked(uint8_t flags, const Tensor& grad_output, const Tensor& indices, IntArrayRef input_size) {
+Tensor _max_pool_backward_tracked(uint8_t flags, const Tensor& grad_output, const Tensor& indices, IntArrayRef input_size, IntArrayRef kernel_size, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation) {
   if (flags == detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::_max_pool_backward, grad_output, indices);
     return autograd::unflat<Tensor>(autograd::batch_loop(
-        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::_max_pool_backward(t[0], t[1], input_size)); }));
+        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::_max_pool_backward(t[0], t[1], input_size, kernel_size, stride, padding, dilation)); }));
   }
   autograd::Call call(OpId::_max_pool_backward, flags, grad_output);
   auto node = call.node<MaxPoolBackwardBackward0>();
@@ -351,7 +359,7 @@ Tensor _max_pool_backward_tracked(uint8_t flags, const Tensor& grad_output, cons
   }
   Tensor result = [&] {
     const detail::Below below;
-    return facula::_max_pool_backward(grad_output, indices, input_size);
+    return facula::_max_pool_backward(grad_output, indices, input_size, kernel_size, stride, padding, dilation);
   }();
   call.finish(node, result);
   return result;
@@ -359,15 +367,15 @@ Tensor _max_pool_backward_tracked(uint8_t flags, const Tensor& grad_output, cons
 
 }  // namespace
 
-Tensor _max_pool_backward(const Tensor& grad_output, const Tensor& indices, IntArrayRef input_size) {
-  if (const uint8_t flags = autograd::tracked(grad_output, indices)) [[unlikely]] return _max_pool_backward_tracked(flags, grad_output, indices, input_size);
+Tensor _max_pool_backward(const Tensor& grad_output, const Tensor& indices, IntArrayRef input_size, IntArrayRef kernel_size, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation) {
+  if (const uint8_t flags = autograd::tracked(grad_output, indices)) [[unlikely]] return _max_pool_backward_tracked(flags, grad_output, indices, input_size, kernel_size, stride, padding, dilation);
   if (detail::call_hooks_active()) [[unlikely]] {
-    const detail::AttrsOf attrs(MaxPoolBackwardAttrs{detail::owned(input_size)});
+    const detail::AttrsOf attrs(MaxPoolBackwardAttrs{detail::owned(input_size), detail::owned(kernel_size), detail::owned(stride), detail::owned(padding), detail::owned(dilation)});
     const autograd::NanCheck check(OpId::_max_pool_backward, &attrs, false, {{"grad_output", grad_output}, {"indices", indices}});
-    if (check) return check(facula::_max_pool_backward(grad_output, indices, input_size));
+    if (check) return check(facula::_max_pool_backward(grad_output, indices, input_size, kernel_size, stride, padding, dilation));
     detail::report_call(OpId::_max_pool_backward, attrs);
   }
-  return meaning::_max_pool_backward(grad_output, indices, input_size);
+  return meaning::_max_pool_backward(grad_output, indices, input_size, kernel_size, stride, padding, dilation);
 }
 
 namespace {

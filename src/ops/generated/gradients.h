@@ -79,7 +79,7 @@ Tensor convolution_weight(const Tensor& grad, const Tensor& input, IntArrayRef w
 Tensor convolution_bias(const Tensor& grad);
 Tensor _convolution_weight_grad_grad_output(const Tensor& grad, const Tensor& input, IntArrayRef weight_size, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool transposed, int64_t groups, IntArrayRef grad_output_sizes);
 Tensor _convolution_weight_grad_input(const Tensor& grad, const Tensor& grad_output, IntArrayRef input_sizes, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool transposed, int64_t groups);
-Tensor _max_pool_self(ArrayRef<Tensor> grads, IntArrayRef self_sizes, const Tensor& indices);
+Tensor _max_pool_self(ArrayRef<Tensor> grads, IntArrayRef self_sizes, IntArrayRef kernel_size, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, const Tensor& indices);
 Tensor _max_pool_backward_grad_output(const Tensor& grad, const Tensor& indices);
 Tensor _avg_pool_self(const Tensor& grad, IntArrayRef self_sizes, IntArrayRef kernel_size, IntArrayRef stride, IntArrayRef padding, bool count_include_pad, std::optional<int64_t> divisor_override);
 Tensor _avg_pool_backward_grad_output(const Tensor& grad, IntArrayRef grad_output_sizes, IntArrayRef kernel_size, IntArrayRef stride, IntArrayRef padding, bool count_include_pad, std::optional<int64_t> divisor_override);

@@ -45,7 +45,7 @@ Tensor conv_transpose1d(const Tensor& input, const Tensor& weight, const std::op
 Tensor conv_transpose2d(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias, IntArrayRef stride, IntArrayRef padding, IntArrayRef output_padding, int64_t groups, IntArrayRef dilation);
 Tensor conv_transpose3d(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias, IntArrayRef stride, IntArrayRef padding, IntArrayRef output_padding, int64_t groups, IntArrayRef dilation);
 std::tuple<Tensor, Tensor> _max_pool(const Tensor& self, IntArrayRef output_size, IntArrayRef kernel_size, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation);
-Tensor _max_pool_backward(const Tensor& grad_output, const Tensor& indices, IntArrayRef input_size);
+Tensor _max_pool_backward(const Tensor& grad_output, const Tensor& indices, IntArrayRef input_size, IntArrayRef kernel_size, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation);
 Tensor _avg_pool(const Tensor& self, IntArrayRef output_size, IntArrayRef kernel_size, IntArrayRef stride, IntArrayRef padding, bool count_include_pad, std::optional<int64_t> divisor_override);
 Tensor _avg_pool_backward(const Tensor& grad_output, IntArrayRef input_size, IntArrayRef kernel_size, IntArrayRef stride, IntArrayRef padding, bool count_include_pad, std::optional<int64_t> divisor_override);
 std::tuple<Tensor, Tensor> max_pool1d_with_indices(const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool ceil_mode);

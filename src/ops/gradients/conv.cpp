@@ -75,8 +75,9 @@ Tensor _convolution_weight_grad_input(const Tensor& grad, const Tensor& grad_out
                            groups);
 }
 
-Tensor _max_pool_self(ArrayRef<Tensor> grads, IntArrayRef self_sizes, const Tensor& indices) {
-  return facula::_max_pool_backward(grads[0], indices, self_sizes);
+Tensor _max_pool_self(ArrayRef<Tensor> grads, IntArrayRef self_sizes, IntArrayRef kernel_size, IntArrayRef stride,
+                      IntArrayRef padding, IntArrayRef dilation, const Tensor& indices) {
+  return facula::_max_pool_backward(grads[0], indices, self_sizes, kernel_size, stride, padding, dilation);
 }
 
 // A gradient of the input reaches a result from the place that it was taken from.
