@@ -9,22 +9,21 @@
   extern "C" double name(double, double) noexcept(true); \
   extern "C" float name##f(float, float) noexcept(true); \
   inline float name(float x, float y) { return name##f(x, y); }
-SIMGPU_MATH1(fabs)
-SIMGPU_MATH1(sqrt)
-SIMGPU_MATH1(cbrt)
-SIMGPU_MATH1(floor) SIMGPU_MATH1(ceil) SIMGPU_MATH1(trunc) SIMGPU_MATH1(rint) SIMGPU_MATH1(nearbyint)
-    SIMGPU_MATH1(round) SIMGPU_MATH1(exp) SIMGPU_MATH1(exp2) SIMGPU_MATH1(exp10) SIMGPU_MATH1(expm1) SIMGPU_MATH1(log)
-        SIMGPU_MATH1(log2) SIMGPU_MATH1(log10) SIMGPU_MATH1(log1p) SIMGPU_MATH1(logb) SIMGPU_MATH1(sin)
-            SIMGPU_MATH1(cos) SIMGPU_MATH1(tan) SIMGPU_MATH1(asin) SIMGPU_MATH1(acos) SIMGPU_MATH1(atan)
-                SIMGPU_MATH1(sinh) SIMGPU_MATH1(cosh) SIMGPU_MATH1(tanh) SIMGPU_MATH1(asinh) SIMGPU_MATH1(acosh)
-                    SIMGPU_MATH1(atanh) SIMGPU_MATH1(erf) SIMGPU_MATH1(erfc) SIMGPU_MATH1(lgamma) SIMGPU_MATH1(tgamma)
-                        SIMGPU_MATH1(j0) SIMGPU_MATH1(j1) SIMGPU_MATH1(y0) SIMGPU_MATH1(y1) SIMGPU_MATH2(pow)
-                            SIMGPU_MATH2(atan2) SIMGPU_MATH2(hypot) SIMGPU_MATH2(fmod) SIMGPU_MATH2(remainder)
-                                SIMGPU_MATH2(copysign) SIMGPU_MATH2(nextafter) SIMGPU_MATH2(fmax) SIMGPU_MATH2(fmin)
-                                    SIMGPU_MATH2(fdim)
+// To clang-format the list and what follows are one declaration, which it would indent further each time.
+// clang-format off
+SIMGPU_MATH1(fabs) SIMGPU_MATH1(sqrt) SIMGPU_MATH1(cbrt) SIMGPU_MATH1(floor) SIMGPU_MATH1(ceil) SIMGPU_MATH1(trunc)
+SIMGPU_MATH1(rint) SIMGPU_MATH1(nearbyint) SIMGPU_MATH1(round) SIMGPU_MATH1(exp) SIMGPU_MATH1(exp2) SIMGPU_MATH1(exp10)
+SIMGPU_MATH1(expm1) SIMGPU_MATH1(log) SIMGPU_MATH1(log2) SIMGPU_MATH1(log10) SIMGPU_MATH1(log1p) SIMGPU_MATH1(logb)
+SIMGPU_MATH1(sin) SIMGPU_MATH1(cos) SIMGPU_MATH1(tan) SIMGPU_MATH1(asin) SIMGPU_MATH1(acos) SIMGPU_MATH1(atan)
+SIMGPU_MATH1(sinh) SIMGPU_MATH1(cosh) SIMGPU_MATH1(tanh) SIMGPU_MATH1(asinh) SIMGPU_MATH1(acosh) SIMGPU_MATH1(atanh)
+SIMGPU_MATH1(erf) SIMGPU_MATH1(erfc) SIMGPU_MATH1(lgamma) SIMGPU_MATH1(tgamma) SIMGPU_MATH1(j0) SIMGPU_MATH1(j1)
+SIMGPU_MATH1(y0) SIMGPU_MATH1(y1)
+SIMGPU_MATH2(pow) SIMGPU_MATH2(atan2) SIMGPU_MATH2(hypot) SIMGPU_MATH2(fmod) SIMGPU_MATH2(remainder)
+SIMGPU_MATH2(copysign) SIMGPU_MATH2(nextafter) SIMGPU_MATH2(fmax) SIMGPU_MATH2(fmin) SIMGPU_MATH2(fdim)
 #undef SIMGPU_MATH1
 #undef SIMGPU_MATH2
-                                        extern "C" double fma(double, double, double) noexcept(true);
+extern "C" double fma(double, double, double) noexcept(true);
+// clang-format on
 extern "C" float fmaf(float, float, float) noexcept(true);
 inline float fma(float a, float b, float c) { return fmaf(a, b, c); }
 extern "C" double ldexp(double, int) noexcept(true);
