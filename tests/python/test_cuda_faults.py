@@ -8,10 +8,11 @@ import textwrap
 import warnings
 
 import pytest
+from gpu_support import needs_gpu
 
 import facula
 
-pytestmark = pytest.mark.skipif(not facula.cuda.is_available(), reason=facula.cuda.why_not_available())
+pytestmark = needs_gpu
 
 
 def find_control():

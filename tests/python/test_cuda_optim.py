@@ -5,11 +5,12 @@ import math
 import numpy as np
 import pytest
 import seed
+from gpu_support import needs_gpu
 
 import facula
 from facula import amp, optim
 
-pytestmark = pytest.mark.skipif(not facula.cuda.is_available(), reason="no GPU")
+pytestmark = needs_gpu
 
 CASES = [("SGD", dict(lr=0.1, momentum=0.9, nesterov=True)), ("SGD", dict(lr=0.1, weight_decay=0.1)), ("Adam", dict(lr=0.1)),
          ("AdamW", dict(lr=0.1, amsgrad=True, capturable=True)), ("RMSprop", dict(centered=True, momentum=0.5)),
