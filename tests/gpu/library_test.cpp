@@ -92,6 +92,22 @@ TEST(GpuLibrary, CanBeRefused) {
   EXPECT_THAT(none.why_not(), HasSubstr("first/libfacula_library_test.so.1 cannot be used: it is too old"));
 }
 
+TEST(GpuLibrary, MustHaveItsEntryPoints) {
+  const Folder folder;
+  put_library(folder / "");
+  const Variable path("FACULA_GPU_LIBRARY_PATH", folder / "");
+  double (*sine)(double) = nullptr;
+  double (*power)(double, double) = nullptr;
+  const gpu::EntryPoint both[] = {{sine, "sin"}, {power, "pow"}};
+  ASSERT_TRUE(gpu::find_library({.what = "test", .sonames = kName, .entry_points = both}));
+  EXPECT_NEAR(sine(0.5), 0.479425538604203, 1e-15);
+  EXPECT_EQ(power(2, 10), 1024);
+  const gpu::EntryPoint strange[] = {{sine, "sin"}, {power, "no_such_function_anywhere"}};
+  const gpu::Library none = gpu::find_library({.what = "test", .sonames = kName, .entry_points = strange});
+  EXPECT_FALSE(none);
+  EXPECT_THAT(none.why_not(), HasSubstr("cannot be used: it has no no_such_function_anywhere"));
+}
+
 TEST(GpuLibrary, MayLieInPythonPackages) {
   const Folder folder;
   put_library(folder / "lib/python3.11/site-packages/nvidia/cu13/lib");

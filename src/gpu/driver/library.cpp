@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cstring>
 #include <mutex>
 #include <optional>
 #include <string_view>
@@ -229,6 +230,16 @@ std::string last_error(const std::string& file) {
   return error;
 }
 
+// Fills the places; says which name is the first that is missing.
+std::string load(const Library& library, std::span<const EntryPoint> entry_points) {
+  for (const EntryPoint& entry_point : entry_points) {
+    void* const address = library.symbol(entry_point.name);
+    if (!address) return std::string("it has no ") + entry_point.name;
+    std::memcpy(entry_point.place, &address, sizeof(address));
+  }
+  return {};
+}
+
 }  // namespace
 
 void* Library::symbol(const char* name) const { return handle_ ? ::dlsym(handle_, name) : nullptr; }
@@ -255,13 +266,13 @@ Library find_library(const LibraryQuery& query) {
     candidate.handle_ = handle;
     candidate.name_ = soname;
     candidate.path_ = loaded_from(handle, file);
-    if (query.refuse) {
-      if (std::string reason = query.refuse(candidate); !reason.empty()) {
-        // It stays loaded: many such libraries do not survive being closed.
-        search.attempts.push_back({candidate.path_, std::move(reason)});
-        refused.push_back(candidate.path_);
-        return false;
-      }
+    std::string reason = load(candidate, query.entry_points);
+    if (reason.empty() && query.refuse) reason = query.refuse(candidate);
+    if (!reason.empty()) {
+      // It stays loaded: many such libraries do not survive being closed.
+      search.attempts.push_back({candidate.path_, std::move(reason)});
+      refused.push_back(candidate.path_);
+      return false;
     }
     library = std::move(candidate);
     return true;

@@ -5,6 +5,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <type_traits>
 
 namespace facula::gpu {
 
@@ -32,12 +33,23 @@ class Library {
   std::string name_, path_, why_not_;
 };
 
+// A name that a library exports, and the function pointer that its address goes into.
+struct EntryPoint {
+  template <class F>
+    requires std::is_function_v<F>
+  EntryPoint(F*& function, const char* exported) : place(&function), name(exported) {}
+  void* place;
+  const char* name;
+};
+
 struct LibraryQuery {
   const char* what;                      // for people: "CUDA driver"
   std::span<const char* const> sonames;  // the preferred one first: "libcuda.so.1"
   bool in_python_packages = true;        // whether installed Python packages may bring it
   // The folder of a library that it belongs to, looked at right after FACULA_GPU_LIBRARY_PATH; empty: none.
   std::string beside = {};
+  // What it must export: the places are filled. A library that lacks one does not do, and the search goes on.
+  std::span<const EntryPoint> entry_points = {};
   // A library that was loaded but does not do: returns why, and the search goes on. Empty text takes it.
   std::function<std::string(const Library&)> refuse = {};
 };

@@ -52,24 +52,21 @@ std::string status_name(int status) {
   }
 }
 
-// Fills the entry points; the name of the first that is missing, or "".
-std::string load(const Library& library, LtApi& api) {
-#define FACULA_LOAD(member, symbol) \
-  if (!library.load(api.member, symbol)) return symbol;
-  FACULA_LOAD(create, "cublasLtCreate")
-  FACULA_LOAD(describe_create, "cublasLtMatmulDescCreate")
-  FACULA_LOAD(describe_set, "cublasLtMatmulDescSetAttribute")
-  FACULA_LOAD(describe_destroy, "cublasLtMatmulDescDestroy")
-  FACULA_LOAD(layout_create, "cublasLtMatrixLayoutCreate")
-  FACULA_LOAD(layout_set, "cublasLtMatrixLayoutSetAttribute")
-  FACULA_LOAD(layout_destroy, "cublasLtMatrixLayoutDestroy")
-  FACULA_LOAD(preference_create, "cublasLtMatmulPreferenceCreate")
-  FACULA_LOAD(preference_set, "cublasLtMatmulPreferenceSetAttribute")
-  FACULA_LOAD(preference_destroy, "cublasLtMatmulPreferenceDestroy")
-  FACULA_LOAD(heuristic, "cublasLtMatmulAlgoGetHeuristic")
-  FACULA_LOAD(matmul, "cublasLtMatmul")
-#undef FACULA_LOAD
-  return "";
+std::vector<EntryPoint> entry_points(LtApi& api) {
+  return {
+      {api.create, "cublasLtCreate"},
+      {api.describe_create, "cublasLtMatmulDescCreate"},
+      {api.describe_set, "cublasLtMatmulDescSetAttribute"},
+      {api.describe_destroy, "cublasLtMatmulDescDestroy"},
+      {api.layout_create, "cublasLtMatrixLayoutCreate"},
+      {api.layout_set, "cublasLtMatrixLayoutSetAttribute"},
+      {api.layout_destroy, "cublasLtMatrixLayoutDestroy"},
+      {api.preference_create, "cublasLtMatmulPreferenceCreate"},
+      {api.preference_set, "cublasLtMatmulPreferenceSetAttribute"},
+      {api.preference_destroy, "cublasLtMatmulPreferenceDestroy"},
+      {api.heuristic, "cublasLtMatmulAlgoGetHeuristic"},
+      {api.matmul, "cublasLtMatmul"},
+  };
 }
 
 // The driver's own generation first, then older ones, which a newer driver runs too; never newer ones.
@@ -86,16 +83,9 @@ std::vector<const char*> sonames(int driver_version) {
 std::unique_ptr<Blas> find_blas_cuda(int driver_version, std::string& why_not) {
   const std::vector<const char*> names = sonames(driver_version);
   LtApi api;
-  LibraryQuery query{"cuBLASLt", names};
-  query.refuse = [&](const Library& candidate) {
-    const std::string missing = load(candidate, api);
-    return missing.empty() ? missing : "it has no " + missing;
-  };
-  const Library library = find_library(query);
-  if (!library) {
-    why_not = library.why_not();
-    return nullptr;
-  }
+  const std::vector<EntryPoint> functions = entry_points(api);
+  const Library library = find_library({.what = "cuBLASLt", .sonames = names, .entry_points = functions});
+  if (!library) return why_not = library.why_not(), nullptr;
   size_t (*version)() = nullptr;
   api.name = "cuBLASLt";
   if (library.load(version, "cublasLtGetVersion")) {

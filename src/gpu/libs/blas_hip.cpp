@@ -8,6 +8,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <vector>
 
 namespace facula::gpu {
 namespace {
@@ -57,23 +58,21 @@ std::string lt_status_name(int status) {
   }
 }
 
-std::string load_lt(const Library& library, LtApi& api) {
-#define FACULA_LOAD(member, symbol) \
-  if (!library.load(api.member, symbol)) return symbol;
-  FACULA_LOAD(create, "hipblasLtCreate")
-  FACULA_LOAD(describe_create, "hipblasLtMatmulDescCreate")
-  FACULA_LOAD(describe_set, "hipblasLtMatmulDescSetAttribute")
-  FACULA_LOAD(describe_destroy, "hipblasLtMatmulDescDestroy")
-  FACULA_LOAD(layout_create, "hipblasLtMatrixLayoutCreate")
-  FACULA_LOAD(layout_set, "hipblasLtMatrixLayoutSetAttribute")
-  FACULA_LOAD(layout_destroy, "hipblasLtMatrixLayoutDestroy")
-  FACULA_LOAD(preference_create, "hipblasLtMatmulPreferenceCreate")
-  FACULA_LOAD(preference_set, "hipblasLtMatmulPreferenceSetAttribute")
-  FACULA_LOAD(preference_destroy, "hipblasLtMatmulPreferenceDestroy")
-  FACULA_LOAD(heuristic, "hipblasLtMatmulAlgoGetHeuristic")
-  FACULA_LOAD(matmul, "hipblasLtMatmul")
-#undef FACULA_LOAD
-  return "";
+std::vector<EntryPoint> lt_entry_points(LtApi& api) {
+  return {
+      {api.create, "hipblasLtCreate"},
+      {api.describe_create, "hipblasLtMatmulDescCreate"},
+      {api.describe_set, "hipblasLtMatmulDescSetAttribute"},
+      {api.describe_destroy, "hipblasLtMatmulDescDestroy"},
+      {api.layout_create, "hipblasLtMatrixLayoutCreate"},
+      {api.layout_set, "hipblasLtMatrixLayoutSetAttribute"},
+      {api.layout_destroy, "hipblasLtMatrixLayoutDestroy"},
+      {api.preference_create, "hipblasLtMatmulPreferenceCreate"},
+      {api.preference_set, "hipblasLtMatmulPreferenceSetAttribute"},
+      {api.preference_destroy, "hipblasLtMatmulPreferenceDestroy"},
+      {api.heuristic, "hipblasLtMatmulAlgoGetHeuristic"},
+      {api.matmul, "hipblasLtMatmul"},
+  };
 }
 
 std::unique_ptr<Blas> find_lt(int driver_version, std::string& why_not) {
@@ -84,16 +83,9 @@ std::unique_ptr<Blas> find_lt(int driver_version, std::string& why_not) {
   }
   static constexpr const char* kNames[] = {"libhipblaslt.so.1", "libhipblaslt.so.0"};
   LtApi api;
-  LibraryQuery query{"hipBLASLt", kNames};
-  query.refuse = [&](const Library& candidate) {
-    const std::string missing = load_lt(candidate, api);
-    return missing.empty() ? missing : "it has no " + missing;
-  };
-  const Library library = find_library(query);
-  if (!library) {
-    why_not = library.why_not();
-    return nullptr;
-  }
+  const std::vector<EntryPoint> functions = lt_entry_points(api);
+  const Library library = find_library({.what = "hipBLASLt", .sonames = kNames, .entry_points = functions});
+  if (!library) return why_not = library.why_not(), nullptr;
   api.name = "hipBLASLt";
   api.path = library.path();
   api.set_transpose_a = 0;
@@ -131,15 +123,13 @@ struct RocApi {
               int batch, int compute_type, int algorithm, int solution, uint32_t flags);
 };
 
-std::string load_roc(const Library& library, RocApi& api) {
-#define FACULA_LOAD(member, symbol) \
-  if (!library.load(api.member, symbol)) return symbol;
-  FACULA_LOAD(create, "rocblas_create_handle")
-  FACULA_LOAD(set_stream, "rocblas_set_stream")
-  FACULA_LOAD(set_atomics, "rocblas_set_atomics_mode")
-  FACULA_LOAD(gemm, "rocblas_gemm_strided_batched_ex")
-#undef FACULA_LOAD
-  return "";
+std::vector<EntryPoint> roc_entry_points(RocApi& api) {
+  return {
+      {api.create, "rocblas_create_handle"},
+      {api.set_stream, "rocblas_set_stream"},
+      {api.set_atomics, "rocblas_set_atomics_mode"},
+      {api.gemm, "rocblas_gemm_strided_batched_ex"},
+  };
 }
 
 // rocblas_datatype of operands, of the result and of the sums; false where it has none.
@@ -231,16 +221,9 @@ class RocBlas final : public Blas {
 std::unique_ptr<Blas> find_roc(std::string& why_not) {
   static constexpr const char* kNames[] = {"librocblas.so.5", "librocblas.so.4", "librocblas.so.3", "librocblas.so.0"};
   RocApi api;
-  LibraryQuery query{"rocBLAS", kNames};
-  query.refuse = [&](const Library& candidate) {
-    const std::string missing = load_roc(candidate, api);
-    return missing.empty() ? missing : "it has no " + missing;
-  };
-  const Library library = find_library(query);
-  if (!library) {
-    why_not = library.why_not();
-    return nullptr;
-  }
+  const std::vector<EntryPoint> functions = roc_entry_points(api);
+  const Library library = find_library({.what = "rocBLAS", .sonames = kNames, .entry_points = functions});
+  if (!library) return why_not = library.why_not(), nullptr;
   std::string name = "rocBLAS";
   int (*version)(char*, size_t) = nullptr;
   char text[128] = {};

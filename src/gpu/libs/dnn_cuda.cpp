@@ -5,6 +5,7 @@
 #include <facula/core/error.h>
 
 #include <algorithm>
+#include <vector>
 
 namespace facula::gpu {
 namespace {
@@ -70,37 +71,34 @@ struct Api {
                     void* activation, void* output, void* output_data);
 };
 
-// Fills the entry points; the name of the first that is missing, or "".
-std::string load(const Library& library, Api& api) {
-#define FACULA_LOAD(member, symbol) \
-  if (!library.load(api.member, symbol)) return symbol;
-  FACULA_LOAD(create, "cudnnCreate")
-  FACULA_LOAD(set_stream, "cudnnSetStream")
-  FACULA_LOAD(error_text, "cudnnGetErrorString")
-  FACULA_LOAD(tensor_create, "cudnnCreateTensorDescriptor")
-  FACULA_LOAD(tensor_set, "cudnnSetTensorNdDescriptor")
-  FACULA_LOAD(tensor_destroy, "cudnnDestroyTensorDescriptor")
-  FACULA_LOAD(filter_create, "cudnnCreateFilterDescriptor")
-  FACULA_LOAD(filter_set, "cudnnSetFilterNdDescriptor")
-  FACULA_LOAD(filter_destroy, "cudnnDestroyFilterDescriptor")
-  FACULA_LOAD(convolution_create, "cudnnCreateConvolutionDescriptor")
-  FACULA_LOAD(convolution_set, "cudnnSetConvolutionNdDescriptor")
-  FACULA_LOAD(convolution_groups, "cudnnSetConvolutionGroupCount")
-  FACULA_LOAD(convolution_math, "cudnnSetConvolutionMathType")
-  FACULA_LOAD(convolution_destroy, "cudnnDestroyConvolutionDescriptor")
-  FACULA_LOAD(activation_create, "cudnnCreateActivationDescriptor")
-  FACULA_LOAD(activation_set, "cudnnSetActivationDescriptor")
-  FACULA_LOAD(activation_destroy, "cudnnDestroyActivationDescriptor")
-  FACULA_LOAD(propose_output, "cudnnGetConvolutionForwardAlgorithm_v7")
-  FACULA_LOAD(propose_input, "cudnnGetConvolutionBackwardDataAlgorithm_v7")
-  FACULA_LOAD(propose_weight, "cudnnGetConvolutionBackwardFilterAlgorithm_v7")
-  FACULA_LOAD(room_output, "cudnnGetConvolutionForwardWorkspaceSize")
-  FACULA_LOAD(run_output, "cudnnConvolutionForward")
-  FACULA_LOAD(run_input, "cudnnConvolutionBackwardData")
-  FACULA_LOAD(run_weight, "cudnnConvolutionBackwardFilter")
-  FACULA_LOAD(run_biased, "cudnnConvolutionBiasActivationForward")
-#undef FACULA_LOAD
-  return "";
+std::vector<EntryPoint> entry_points(Api& api) {
+  return {
+      {api.create, "cudnnCreate"},
+      {api.set_stream, "cudnnSetStream"},
+      {api.error_text, "cudnnGetErrorString"},
+      {api.tensor_create, "cudnnCreateTensorDescriptor"},
+      {api.tensor_set, "cudnnSetTensorNdDescriptor"},
+      {api.tensor_destroy, "cudnnDestroyTensorDescriptor"},
+      {api.filter_create, "cudnnCreateFilterDescriptor"},
+      {api.filter_set, "cudnnSetFilterNdDescriptor"},
+      {api.filter_destroy, "cudnnDestroyFilterDescriptor"},
+      {api.convolution_create, "cudnnCreateConvolutionDescriptor"},
+      {api.convolution_set, "cudnnSetConvolutionNdDescriptor"},
+      {api.convolution_groups, "cudnnSetConvolutionGroupCount"},
+      {api.convolution_math, "cudnnSetConvolutionMathType"},
+      {api.convolution_destroy, "cudnnDestroyConvolutionDescriptor"},
+      {api.activation_create, "cudnnCreateActivationDescriptor"},
+      {api.activation_set, "cudnnSetActivationDescriptor"},
+      {api.activation_destroy, "cudnnDestroyActivationDescriptor"},
+      {api.propose_output, "cudnnGetConvolutionForwardAlgorithm_v7"},
+      {api.propose_input, "cudnnGetConvolutionBackwardDataAlgorithm_v7"},
+      {api.propose_weight, "cudnnGetConvolutionBackwardFilterAlgorithm_v7"},
+      {api.room_output, "cudnnGetConvolutionForwardWorkspaceSize"},
+      {api.run_output, "cudnnConvolutionForward"},
+      {api.run_input, "cudnnConvolutionBackwardData"},
+      {api.run_weight, "cudnnConvolutionBackwardFilter"},
+      {api.run_biased, "cudnnConvolutionBiasActivationForward"},
+  };
 }
 
 int type_of(ScalarType t) {
@@ -270,16 +268,9 @@ class Cudnn final : public DnnVendor {
 std::unique_ptr<DnnVendor> find_dnn_cuda(std::string& why_not) {
   static constexpr const char* kNames[] = {"libcudnn.so.9"};
   Api api{};
-  LibraryQuery query{"cuDNN", kNames};
-  query.refuse = [&](const Library& candidate) {
-    const std::string missing = load(candidate, api);
-    return missing.empty() ? missing : "it has no " + missing;
-  };
-  const Library library = find_library(query);
-  if (!library) {
-    why_not = library.why_not();
-    return nullptr;
-  }
+  const std::vector<EntryPoint> functions = entry_points(api);
+  const Library library = find_library({.what = "cuDNN", .sonames = kNames, .entry_points = functions});
+  if (!library) return why_not = library.why_not(), nullptr;
   std::string name = "cuDNN";
   size_t (*version)() = nullptr;
   if (library.load(version, "cudnnGetVersion")) {

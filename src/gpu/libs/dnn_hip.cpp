@@ -5,6 +5,7 @@
 #include <facula/core/error.h>
 
 #include <algorithm>
+#include <vector>
 
 namespace facula::gpu {
 namespace {
@@ -46,32 +47,29 @@ struct Api {
   Part parts[3];  // by ConvolutionPart
 };
 
-// Fills the entry points; the name of the first that is missing, or "".
-std::string load(const Library& library, Api& api) {
-#define FACULA_LOAD(member, symbol) \
-  if (!library.load(api.member, symbol)) return symbol;
-  FACULA_LOAD(create, "miopenCreateWithStream")
-  FACULA_LOAD(set_stream, "miopenSetStream")
-  FACULA_LOAD(error_text, "miopenGetErrorString")
-  FACULA_LOAD(tensor_create, "miopenCreateTensorDescriptor")
-  FACULA_LOAD(tensor_set, "miopenSetTensorDescriptor")
-  FACULA_LOAD(tensor_destroy, "miopenDestroyTensorDescriptor")
-  FACULA_LOAD(convolution_create, "miopenCreateConvolutionDescriptor")
-  FACULA_LOAD(convolution_set, "miopenInitConvolutionNdDescriptor")
-  FACULA_LOAD(convolution_groups, "miopenSetConvolutionGroupCount")
-  FACULA_LOAD(convolution_attribute, "miopenSetConvolutionAttribute")
-  FACULA_LOAD(convolution_destroy, "miopenDestroyConvolutionDescriptor")
-  FACULA_LOAD(parts[0].propose, "miopenConvolutionForwardGetSolution")
-  FACULA_LOAD(parts[0].compile, "miopenConvolutionForwardCompileSolution")
-  FACULA_LOAD(parts[0].run, "miopenConvolutionForwardImmediate")
-  FACULA_LOAD(parts[1].propose, "miopenConvolutionBackwardDataGetSolution")
-  FACULA_LOAD(parts[1].compile, "miopenConvolutionBackwardDataCompileSolution")
-  FACULA_LOAD(parts[1].run, "miopenConvolutionBackwardDataImmediate")
-  FACULA_LOAD(parts[2].propose, "miopenConvolutionBackwardWeightsGetSolution")
-  FACULA_LOAD(parts[2].compile, "miopenConvolutionBackwardWeightsCompileSolution")
-  FACULA_LOAD(parts[2].run, "miopenConvolutionBackwardWeightsImmediate")
-#undef FACULA_LOAD
-  return "";
+std::vector<EntryPoint> entry_points(Api& api) {
+  return {
+      {api.create, "miopenCreateWithStream"},
+      {api.set_stream, "miopenSetStream"},
+      {api.error_text, "miopenGetErrorString"},
+      {api.tensor_create, "miopenCreateTensorDescriptor"},
+      {api.tensor_set, "miopenSetTensorDescriptor"},
+      {api.tensor_destroy, "miopenDestroyTensorDescriptor"},
+      {api.convolution_create, "miopenCreateConvolutionDescriptor"},
+      {api.convolution_set, "miopenInitConvolutionNdDescriptor"},
+      {api.convolution_groups, "miopenSetConvolutionGroupCount"},
+      {api.convolution_attribute, "miopenSetConvolutionAttribute"},
+      {api.convolution_destroy, "miopenDestroyConvolutionDescriptor"},
+      {api.parts[0].propose, "miopenConvolutionForwardGetSolution"},
+      {api.parts[0].compile, "miopenConvolutionForwardCompileSolution"},
+      {api.parts[0].run, "miopenConvolutionForwardImmediate"},
+      {api.parts[1].propose, "miopenConvolutionBackwardDataGetSolution"},
+      {api.parts[1].compile, "miopenConvolutionBackwardDataCompileSolution"},
+      {api.parts[1].run, "miopenConvolutionBackwardDataImmediate"},
+      {api.parts[2].propose, "miopenConvolutionBackwardWeightsGetSolution"},
+      {api.parts[2].compile, "miopenConvolutionBackwardWeightsCompileSolution"},
+      {api.parts[2].run, "miopenConvolutionBackwardWeightsImmediate"},
+  };
 }
 
 int type_of(ScalarType t) {
@@ -198,16 +196,9 @@ class Miopen final : public DnnVendor {
 std::unique_ptr<DnnVendor> find_dnn_hip(std::string& why_not) {
   static constexpr const char* kNames[] = {"libMIOpen.so.1"};
   Api api{};
-  LibraryQuery query{"MIOpen", kNames};
-  query.refuse = [&](const Library& candidate) {
-    const std::string missing = load(candidate, api);
-    return missing.empty() ? missing : "it has no " + missing;
-  };
-  const Library library = find_library(query);
-  if (!library) {
-    why_not = library.why_not();
-    return nullptr;
-  }
+  const std::vector<EntryPoint> functions = entry_points(api);
+  const Library library = find_library({.what = "MIOpen", .sonames = kNames, .entry_points = functions});
+  if (!library) return why_not = library.why_not(), nullptr;
   std::string name = "MIOpen";
   int (*version)(size_t*, size_t*, size_t*) = nullptr;
   size_t major = 0, minor = 0, patch = 0;
