@@ -148,8 +148,9 @@ Dnn::Ran Dnn::run(PerDevice& device, Plan& plan, const DnnAlgorithm& algorithm, 
     for (int d = 1; d < s.space + 2; ++d) text += str(", ", from[d]);
     return text + "]";
   };
+  const char* text = vendor_->error_text(status);
   FACULA_CHECK(vendor_->is_refusal(status), DeviceError, op, ": ", vendor_->name(), " failed with ",
-               vendor_->status_name(status), " for an input of size ", sizes(s.input), " and a weight of size ",
+               text ? text : str("status ", status), " for an input of size ", sizes(s.input), " and a weight of size ",
                sizes(s.weight), " in ", toString(problem.dtype()), ". FACULA_DNN=none computes without the library");
   return Ran::Refused;
 }

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace facula::gpu {
@@ -32,9 +33,23 @@ struct DnnProblem {
   DnnShape shape{};
   void *input = nullptr, *weight = nullptr, *output = nullptr;
   const void* bias = nullptr;
-  ConvolutionPart part() const { return static_cast<ConvolutionPart>(shape.part); }
   ScalarType dtype() const { return static_cast<ScalarType>(shape.dtype); }
+  void* data(ConvolutionPart of) const {
+    return of == ConvolutionPart::Input ? input : of == ConvolutionPart::Weight ? weight : output;
+  }
 };
+
+// The strides that a tensor of these sizes has row-major, or with channels last.
+template <class Int>
+void dense_strides(const Int* sizes, int dims, bool last, Int* strides) {
+  Int step = last ? sizes[1] : 1;
+  for (int d = dims - 1; d >= 2; --d) {
+    strides[d] = step;
+    step *= sizes[d];
+  }
+  strides[1] = last ? 1 : step;
+  strides[0] = last ? step : step * sizes[1];
+}
 
 // One way to compute a convolution, in the library's numbers.
 struct DnnAlgorithm {
@@ -48,11 +63,15 @@ class DnnVendor {
  public:
   struct Description {  // the library's view of a shape
     virtual ~Description() = default;
+    void* tensors[3] = {};  // by ConvolutionPart
+    void* convolution = nullptr;
+    void*& tensor(ConvolutionPart which) { return tensors[static_cast<size_t>(which)]; }
   };
-  virtual ~DnnVendor() = default;
   // What people read: "cuDNN 9.1.0", and the file that it came from.
-  virtual const std::string& name() const = 0;
-  virtual const std::string& path() const = 0;
+  DnnVendor(std::string name, std::string path) : name_(std::move(name)), path_(std::move(path)) {}
+  virtual ~DnnVendor() = default;
+  const std::string& name() const { return name_; }
+  const std::string& path() const { return path_; }
   virtual bool supports(ScalarType dtype) const = 0;
   virtual int create(void*& handle, StreamHandle stream) = 0;
   // nullptr: the library refuses a part of it.
@@ -61,9 +80,12 @@ class DnnVendor {
   virtual std::vector<DnnAlgorithm> algorithms(void* handle, Description& description, const DnnShape& shape) = 0;
   virtual int run(void* handle, StreamHandle stream, Description& description, const DnnAlgorithm& algorithm,
                   const DnnProblem& problem, void* workspace) = 0;
-  virtual std::string status_name(int status) const = 0;
+  virtual const char* error_text(int status) const = 0;  // may be null
   // Whether a status says that the library cannot do this, rather than that something went wrong.
   virtual bool is_refusal(int status) const = 0;
+
+ private:
+  std::string name_, path_;
 };
 
 // A library with what was found out about shapes: algorithms are timed when a shape first occurs, and the fastest is

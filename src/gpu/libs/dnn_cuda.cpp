@@ -28,6 +28,18 @@ struct Proposal {
 };
 static_assert(sizeof(Proposal) == 48);
 
+// The three questions have the same entry points; the order of the tensors differs.
+struct Part {
+  int (*propose)(void* handle, void* first, void* second, void* convolution, void* third, int wanted, int* found,
+                 Proposal* results);
+  int (*run)(void* handle, const void* alpha, void* first, const void* first_data, void* second,
+             const void* second_data, void* convolution, int algorithm, void* workspace, size_t bytes, const void* beta,
+             void* third, void* third_data);
+};
+// By ConvolutionPart: the two that are given, then the one that is computed.
+constexpr ConvolutionPart kOrder[3][3] = {{ConvolutionPart::Input, ConvolutionPart::Weight, ConvolutionPart::Output},
+                                          {ConvolutionPart::Weight, ConvolutionPart::Output, ConvolutionPart::Input},
+                                          {ConvolutionPart::Input, ConvolutionPart::Output, ConvolutionPart::Weight}};
 struct Api {
   int (*create)(void** handle);
   int (*set_stream)(void* handle, void* stream);
@@ -47,24 +59,9 @@ struct Api {
   int (*activation_create)(void** activation);
   int (*activation_set)(void* activation, int mode, int nan, double coefficient);
   int (*activation_destroy)(void* activation);
-  // input, weight, output; weight, output, input; input, output, weight
-  int (*propose_output)(void* handle, void* first, void* second, void* convolution, void* third, int wanted, int* found,
-                        Proposal* results);
-  int (*propose_input)(void* handle, void* first, void* second, void* convolution, void* third, int wanted, int* found,
-                       Proposal* results);
-  int (*propose_weight)(void* handle, void* first, void* second, void* convolution, void* third, int wanted, int* found,
-                        Proposal* results);
+  Part parts[3];  // by ConvolutionPart
   int (*room_output)(void* handle, void* first, void* second, void* convolution, void* third, int algorithm,
                      size_t* bytes);
-  int (*run_output)(void* handle, const void* alpha, void* first, const void* first_data, void* second,
-                    const void* second_data, void* convolution, int algorithm, void* workspace, size_t bytes,
-                    const void* beta, void* third, void* third_data);
-  int (*run_input)(void* handle, const void* alpha, void* first, const void* first_data, void* second,
-                   const void* second_data, void* convolution, int algorithm, void* workspace, size_t bytes,
-                   const void* beta, void* third, void* third_data);
-  int (*run_weight)(void* handle, const void* alpha, void* first, const void* first_data, void* second,
-                    const void* second_data, void* convolution, int algorithm, void* workspace, size_t bytes,
-                    const void* beta, void* third, void* third_data);
   int (*run_biased)(void* handle, const void* alpha, void* input, const void* input_data, void* weight,
                     const void* weight_data, void* convolution, int algorithm, void* workspace, size_t bytes,
                     const void* added_factor, void* added, const void* added_data, void* bias, const void* bias_data,
@@ -90,13 +87,13 @@ std::vector<EntryPoint> entry_points(Api& api) {
       {api.activation_create, "cudnnCreateActivationDescriptor"},
       {api.activation_set, "cudnnSetActivationDescriptor"},
       {api.activation_destroy, "cudnnDestroyActivationDescriptor"},
-      {api.propose_output, "cudnnGetConvolutionForwardAlgorithm_v7"},
-      {api.propose_input, "cudnnGetConvolutionBackwardDataAlgorithm_v7"},
-      {api.propose_weight, "cudnnGetConvolutionBackwardFilterAlgorithm_v7"},
+      {api.parts[0].propose, "cudnnGetConvolutionForwardAlgorithm_v7"},
+      {api.parts[1].propose, "cudnnGetConvolutionBackwardDataAlgorithm_v7"},
+      {api.parts[2].propose, "cudnnGetConvolutionBackwardFilterAlgorithm_v7"},
       {api.room_output, "cudnnGetConvolutionForwardWorkspaceSize"},
-      {api.run_output, "cudnnConvolutionForward"},
-      {api.run_input, "cudnnConvolutionBackwardData"},
-      {api.run_weight, "cudnnConvolutionBackwardFilter"},
+      {api.parts[0].run, "cudnnConvolutionForward"},
+      {api.parts[1].run, "cudnnConvolutionBackwardData"},
+      {api.parts[2].run, "cudnnConvolutionBackwardFilter"},
       {api.run_biased, "cudnnConvolutionBiasActivationForward"},
   };
 }
@@ -115,14 +112,13 @@ class CudnnDescription final : public DnnVendor::Description {
  public:
   explicit CudnnDescription(const Api& api) : api_(api) {}
   ~CudnnDescription() override {
-    for (void* tensor : {input, output, bias})
-      if (tensor) api_.tensor_destroy(tensor);
-    if (weight) api_.filter_destroy(weight);
+    for (void* plain : {tensor(ConvolutionPart::Input), tensor(ConvolutionPart::Output), bias})
+      if (plain) api_.tensor_destroy(plain);
+    if (void* weight = tensor(ConvolutionPart::Weight)) api_.filter_destroy(weight);
     if (convolution) api_.convolution_destroy(convolution);
     if (activation) api_.activation_destroy(activation);
   }
-  void *input = nullptr, *output = nullptr, *bias = nullptr, *weight = nullptr, *convolution = nullptr,
-       *activation = nullptr;
+  void *bias = nullptr, *activation = nullptr;
   int math = kDefaultMath;  // what the description says at the moment
 
   bool describe(const DnnShape& s) {
@@ -130,8 +126,10 @@ class CudnnDescription final : public DnnVendor::Description {
     const int type = type_of(dtype), dims = s.space + 2;
     const int compute = dtype == ScalarType::Double ? kTypeDouble : kTypeFloat;
     math = usual_math(s);
-    if (!describe_tensor(input, type, s.input, s.last != 0, dims) ||
-        !describe_tensor(output, type, s.output, s.last != 0, dims) || api_.filter_create(&weight) != 0 ||
+    void*& weight = tensor(ConvolutionPart::Weight);
+    if (!describe_tensor(tensor(ConvolutionPart::Input), type, s.input, s.last != 0, dims) ||
+        !describe_tensor(tensor(ConvolutionPart::Output), type, s.output, s.last != 0, dims) ||
+        api_.filter_create(&weight) != 0 ||
         api_.filter_set(weight, type, s.last ? kChannelsLast : kChannelsFirst, dims, s.weight) != 0 ||
         api_.convolution_create(&convolution) != 0 ||
         api_.convolution_set(convolution, s.space, s.padding, s.stride, s.dilation, kCrossCorrelation, compute) != 0 ||
@@ -152,16 +150,10 @@ class CudnnDescription final : public DnnVendor::Description {
   }
 
  private:
-  bool describe_tensor(void*& tensor, int type, const int32_t* sizes, bool last, int dims) {
-    if (api_.tensor_create(&tensor) != 0) return false;
-    int strides[5], step = last ? sizes[1] : 1;
-    for (int d = dims - 1; d >= 2; --d) {
-      strides[d] = step;
-      step *= sizes[d];
-    }
-    strides[1] = last ? 1 : step;
-    strides[0] = last ? step : step * sizes[1];
-    return api_.tensor_set(tensor, type, dims, sizes, strides) == 0;
+  bool describe_tensor(void*& made, int type, const int32_t* sizes, bool last, int dims) {
+    int32_t strides[5];
+    dense_strides(sizes, dims, last, strides);
+    return api_.tensor_create(&made) == 0 && api_.tensor_set(made, type, dims, sizes, strides) == 0;
   }
 
   const Api& api_;
@@ -169,10 +161,7 @@ class CudnnDescription final : public DnnVendor::Description {
 
 class Cudnn final : public DnnVendor {
  public:
-  Cudnn(const Api& api, std::string name, std::string path)
-      : api_(api), name_(std::move(name)), path_(std::move(path)) {}
-  const std::string& name() const override { return name_; }
-  const std::string& path() const override { return path_; }
+  Cudnn(const Api& api, std::string name, std::string path) : DnnVendor(std::move(name), std::move(path)), api_(api) {}
   bool supports(ScalarType dtype) const override { return type_of(dtype) >= 0; }
   int create(void*& handle, StreamHandle) override { return api_.create(&handle); }
 
@@ -184,27 +173,20 @@ class Cudnn final : public DnnVendor {
 
   std::vector<DnnAlgorithm> algorithms(void* handle, Description& description, const DnnShape& shape) override {
     auto& d = static_cast<CudnnDescription&>(description);
+    const auto& [first, second, third] = kOrder[shape.part];
     std::vector<DnnAlgorithm> all;
     if (shape.with_bias) {
       size_t room = 0;
-      if (api_.room_output(handle, d.input, d.weight, d.convolution, d.output, kPrecomputedGemm, &room) == 0)
+      if (api_.room_output(handle, d.tensor(first), d.tensor(second), d.convolution, d.tensor(third), kPrecomputedGemm,
+                           &room) == 0)
         all.push_back({kPrecomputedGemm, d.math, room});
       return all;
     }
     Proposal results[kProposals] = {};
-    int found = 0, status = 0;
-    switch (static_cast<ConvolutionPart>(shape.part)) {
-      case ConvolutionPart::Output:
-        status = api_.propose_output(handle, d.input, d.weight, d.convolution, d.output, kProposals, &found, results);
-        break;
-      case ConvolutionPart::Input:
-        status = api_.propose_input(handle, d.weight, d.output, d.convolution, d.input, kProposals, &found, results);
-        break;
-      case ConvolutionPart::Weight:
-        status = api_.propose_weight(handle, d.input, d.output, d.convolution, d.weight, kProposals, &found, results);
-        break;
-    }
-    if (status != 0) return all;
+    int found = 0;
+    if (api_.parts[shape.part].propose(handle, d.tensor(first), d.tensor(second), d.convolution, d.tensor(third),
+                                       kProposals, &found, results) != 0)
+      return all;
     const bool exact = CudnnDescription::usual_math(shape) == kPlainMath;
     for (int i = 0; i < found; ++i) {
       const Proposal& p = results[i];
@@ -234,33 +216,22 @@ class Cudnn final : public DnnVendor {
     const void* one = wide ? static_cast<const void*>(&one_wide) : &one_narrow;
     const void* zero = wide ? static_cast<const void*>(&zero_wide) : &zero_narrow;
     const int number = static_cast<int>(algorithm.number);
-    switch (p.part()) {
-      case ConvolutionPart::Output:
-        if (p.shape.with_bias)
-          return api_.run_biased(handle, one, d.input, p.input, d.weight, p.weight, d.convolution, number, workspace,
-                                 algorithm.workspace, zero, d.output, p.output, d.bias, p.bias, d.activation, d.output,
-                                 p.output);
-        return api_.run_output(handle, one, d.input, p.input, d.weight, p.weight, d.convolution, number, workspace,
-                               algorithm.workspace, zero, d.output, p.output);
-      case ConvolutionPart::Input:
-        return api_.run_input(handle, one, d.weight, p.weight, d.output, p.output, d.convolution, number, workspace,
-                              algorithm.workspace, zero, d.input, p.input);
-      default:
-        return api_.run_weight(handle, one, d.input, p.input, d.output, p.output, d.convolution, number, workspace,
-                               algorithm.workspace, zero, d.weight, p.weight);
-    }
+    const auto& [first, second, third] = kOrder[p.shape.part];
+    if (p.shape.with_bias)
+      return api_.run_biased(handle, one, d.tensor(first), p.data(first), d.tensor(second), p.data(second),
+                             d.convolution, number, workspace, algorithm.workspace, zero, d.tensor(third),
+                             p.data(third), d.bias, p.bias, d.activation, d.tensor(third), p.data(third));
+    return api_.parts[p.shape.part].run(handle, one, d.tensor(first), p.data(first), d.tensor(second), p.data(second),
+                                        d.convolution, number, workspace, algorithm.workspace, zero, d.tensor(third),
+                                        p.data(third));
   }
 
-  std::string status_name(int status) const override {
-    const char* text = api_.error_text(status);
-    return text ? std::string(text) : str("status ", status);
-  }
+  const char* error_text(int status) const override { return api_.error_text(status); }
   // 1xxx: not usable as it is installed; 2xxx: bad parameter; 3xxx: not supported. 4xxx and 5xxx are failures.
   bool is_refusal(int status) const override { return status >= 1000 && status < 4000; }
 
  private:
   Api api_;
-  std::string name_, path_;
 };
 
 }  // namespace

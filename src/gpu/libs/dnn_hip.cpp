@@ -31,6 +31,10 @@ struct Part {
   int (*run)(void* handle, void* first, const void* first_data, void* second, const void* second_data,
              void* convolution, void* third, void* third_data, void* workspace, size_t bytes, uint64_t number);
 };
+// By ConvolutionPart: the two that are given, then the one that is computed.
+constexpr ConvolutionPart kOrder[3][3] = {{ConvolutionPart::Weight, ConvolutionPart::Input, ConvolutionPart::Output},
+                                          {ConvolutionPart::Output, ConvolutionPart::Weight, ConvolutionPart::Input},
+                                          {ConvolutionPart::Output, ConvolutionPart::Input, ConvolutionPart::Weight}};
 struct Api {
   int (*create)(void** handle, void* stream);
   int (*set_stream)(void* handle, void* stream);
@@ -86,45 +90,29 @@ class MiopenDescription final : public DnnVendor::Description {
  public:
   explicit MiopenDescription(const Api& api) : api_(api) {}
   ~MiopenDescription() override {
-    for (void* tensor : {input, weight, output})
-      if (tensor) api_.tensor_destroy(tensor);
+    for (void* made : tensors)
+      if (made) api_.tensor_destroy(made);
     if (convolution) api_.convolution_destroy(convolution);
   }
-  void *input = nullptr, *weight = nullptr, *output = nullptr, *convolution = nullptr;
   std::vector<int64_t> compiled;
 
   bool describe(const DnnShape& s) {
     const int type = type_of(static_cast<ScalarType>(s.dtype)), dims = s.space + 2;
     const bool last = s.last != 0;
-    return describe_tensor(input, type, s.input, last, dims) && describe_tensor(weight, type, s.weight, last, dims) &&
-           describe_tensor(output, type, s.output, last, dims) && api_.convolution_create(&convolution) == 0 &&
+    return describe_tensor(tensor(ConvolutionPart::Input), type, s.input, last, dims) &&
+           describe_tensor(tensor(ConvolutionPart::Weight), type, s.weight, last, dims) &&
+           describe_tensor(tensor(ConvolutionPart::Output), type, s.output, last, dims) &&
+           api_.convolution_create(&convolution) == 0 &&
            api_.convolution_set(convolution, s.space, s.padding, s.stride, s.dilation, kConvolution) == 0 &&
            api_.convolution_groups(convolution, s.groups) == 0 &&
            api_.convolution_attribute(convolution, kAttributeDeterministic, 1) == 0;
   }
-  // The tensors of a question in the library's order: the two that are given, then the one that is computed.
-  struct Order {
-    void *first, *second, *third;
-  };
-  Order order(ConvolutionPart part) const {
-    switch (part) {
-      case ConvolutionPart::Output: return {weight, input, output};
-      case ConvolutionPart::Input: return {output, weight, input};
-      default: return {output, input, weight};
-    }
-  }
 
  private:
-  bool describe_tensor(void*& tensor, int type, const int32_t* sizes, bool last, int dims) {
-    if (api_.tensor_create(&tensor) != 0) return false;
-    int strides[5], step = last ? sizes[1] : 1;
-    for (int d = dims - 1; d >= 2; --d) {
-      strides[d] = step;
-      step *= sizes[d];
-    }
-    strides[1] = last ? 1 : step;
-    strides[0] = last ? step : step * sizes[1];
-    return api_.tensor_set(tensor, type, dims, sizes, strides) == 0;
+  bool describe_tensor(void*& made, int type, const int32_t* sizes, bool last, int dims) {
+    int32_t strides[5];
+    dense_strides(sizes, dims, last, strides);
+    return api_.tensor_create(&made) == 0 && api_.tensor_set(made, type, dims, sizes, strides) == 0;
   }
 
   const Api& api_;
@@ -132,10 +120,7 @@ class MiopenDescription final : public DnnVendor::Description {
 
 class Miopen final : public DnnVendor {
  public:
-  Miopen(const Api& api, std::string name, std::string path)
-      : api_(api), name_(std::move(name)), path_(std::move(path)) {}
-  const std::string& name() const override { return name_; }
-  const std::string& path() const override { return path_; }
+  Miopen(const Api& api, std::string name, std::string path) : DnnVendor(std::move(name), std::move(path)), api_(api) {}
   bool supports(ScalarType dtype) const override { return type_of(dtype) >= 0; }
   int create(void*& handle, StreamHandle stream) override { return api_.create(&handle, stream); }
 
@@ -147,12 +132,12 @@ class Miopen final : public DnnVendor {
   }
 
   std::vector<DnnAlgorithm> algorithms(void* handle, Description& description, const DnnShape& shape) override {
-    const auto& d = static_cast<const MiopenDescription&>(description);
-    const auto o = d.order(static_cast<ConvolutionPart>(shape.part));
+    const auto& [first, second, third] = kOrder[shape.part];
     Solution solutions[kProposals] = {};
     size_t found = 0;
     std::vector<DnnAlgorithm> all;
-    if (api_.parts[shape.part].propose(handle, o.first, o.second, d.convolution, o.third, kProposals, &found,
+    if (api_.parts[shape.part].propose(handle, description.tensor(first), description.tensor(second),
+                                       description.convolution, description.tensor(third), kProposals, &found,
                                        solutions) != 0)
       return all;
     for (size_t i = 0; i < std::min(found, kProposals); ++i)
@@ -164,31 +149,26 @@ class Miopen final : public DnnVendor {
           const DnnProblem& p, void* workspace) override {
     auto& d = static_cast<MiopenDescription&>(description);
     if (const int status = api_.set_stream(handle, stream)) return status;
-    const auto o = d.order(p.part());
+    const auto& [first, second, third] = kOrder[p.shape.part];
     const Part& part = api_.parts[p.shape.part];
     const auto number = static_cast<uint64_t>(algorithm.number);
     if (std::find(d.compiled.begin(), d.compiled.end(), algorithm.number) == d.compiled.end()) {
-      if (const int status = part.compile(handle, o.first, o.second, d.convolution, o.third, number)) return status;
+      if (const int status =
+              part.compile(handle, d.tensor(first), d.tensor(second), d.convolution, d.tensor(third), number))
+        return status;
       d.compiled.push_back(algorithm.number);
     }
-    const auto data = [&](void* tensor) {
-      return tensor == d.input ? p.input : tensor == d.weight ? p.weight : p.output;
-    };
-    return part.run(handle, o.first, data(o.first), o.second, data(o.second), d.convolution, o.third, data(o.third),
-                    workspace, algorithm.workspace, number);
+    return part.run(handle, d.tensor(first), p.data(first), d.tensor(second), p.data(second), d.convolution,
+                    d.tensor(third), p.data(third), workspace, algorithm.workspace, number);
   }
 
-  std::string status_name(int status) const override {
-    const char* text = api_.error_text(status);
-    return text ? std::string(text) : str("status ", status);
-  }
+  const char* error_text(int status) const override { return api_.error_text(status); }
   bool is_refusal(int status) const override {
     return status == kBadParameter || status == kNotImplemented || status == kUnsupported;
   }
 
  private:
   Api api_;
-  std::string name_, path_;
 };
 
 }  // namespace

@@ -400,16 +400,6 @@ void weight_gradient(Call c, const Work& work) {
 
 // ---- the library ----------------------------------------------------------------------------------------------------
 
-// The strides that a tensor of these sizes has row-major, or with channels last.
-void dense_strides(const int64_t (&sizes)[5], bool last, int64_t (&strides)[5]) {
-  int64_t step = last ? sizes[1] : 1;
-  for (int d = 4; d >= 2; --d) {
-    strides[d] = step;
-    step *= sizes[d];
-  }
-  strides[1] = last ? 1 : step;
-  strides[0] = last ? step : step * sizes[1];
-}
 bool lies_so(const Side& side, const int64_t (&strides)[5]) {
   for (int d = 0; d < 5; ++d)
     if (side.sizes[d] > 1 && side.strides[d] != strides[d]) return false;
@@ -430,10 +420,10 @@ bool by_library(const Call& c, int rank, const Work& work) {
   const bool last = says_last(c.input) || says_last(c.output);
   int64_t strides[5];
   for (const Side* side : {&c.input, &c.output}) {
-    dense_strides(side->sizes, last, strides);
+    dense_strides(side->sizes, 5, last, strides);
     if (!lies_so(*side, strides)) return false;
   }
-  dense_strides(c.weight.sizes, last, strides);
+  dense_strides(c.weight.sizes, 5, last, strides);
   const bool as_it_is = lies_so(c.weight, strides);
   s.space = rank == 3 ? 3 : 2;
   const int skip = 3 - s.space;
