@@ -12,11 +12,8 @@ namespace {
 enum Status { kOk = 0, kBadParameter = 2000, kNullPointer = 2002, kNotSupported = 3000, kExecutionFailed = 5000 };
 enum { kAlgorithms = 4, kWorkspace = 4096 };
 
-struct Handle {
-  void* stream = nullptr;
-};
-struct Settings {
-  int dims = 0, padding[3] = {}, stride[3] = {1, 1, 1}, dilation[3] = {1, 1, 1}, groups = 1, math = 0, compute = 0;
+struct Settings : Geometry {
+  int math = 0, compute = 0;
 };
 struct Activation {
   int mode = -1;
@@ -41,19 +38,10 @@ bool element_of(int type, Element& element) {
 int described(const Array* input, const Array* weight, const Array* output, const Settings* settings, Part part,
               Convolution& c) {
   if (!input || !weight || !output || !settings) return kNullPointer;
-  c.part = part;
-  c.input = *input;
-  c.weight = *weight;
-  c.output = *output;
-  c.groups = settings->groups;
-  for (int d = 0; d < 3; ++d) {
-    c.padding[d] = settings->padding[d];
-    c.stride[d] = settings->stride[d];
-    c.dilation[d] = settings->dilation[d];
-  }
-  if (!c.fits() || settings->dims != c.input.dims - 2) return kBadParameter;
+  c = Convolution(part, *input, *weight, *output, *settings);
+  if (!c.fits()) return kBadParameter;
   if (settings->compute != (c.input.type == Element::F64 ? 1 : 0)) return kNotSupported;
-  return c.input.dims == 5 && c.groups > 1 ? kNotSupported : kOk;  // so that something is refused
+  return c.refused() ? kNotSupported : kOk;
 }
 
 size_t room(int algorithm) { return algorithm == 1 ? kWorkspace : 0; }
@@ -98,34 +86,19 @@ EXPORT const char* cudnnGetErrorString(int status) {
     default: return "CUDNN_STATUS_EXECUTION_FAILED";
   }
 }
-EXPORT int cudnnCreate(Handle** handle) {
-  *handle = new Handle;
-  return kOk;
-}
+EXPORT int cudnnCreate(Handle** handle) { return make(handle); }
 EXPORT int cudnnSetStream(Handle* handle, void* stream) {
   handle->stream = stream;
   return kOk;
 }
 
-EXPORT int cudnnCreateTensorDescriptor(Array** tensor) {
-  *tensor = new Array;
-  return kOk;
-}
+EXPORT int cudnnCreateTensorDescriptor(Array** tensor) { return make(tensor); }
 EXPORT int cudnnSetTensorNdDescriptor(Array* tensor, int type, int dims, const int* sizes, const int* strides) {
-  if (!tensor || dims < 4 || dims > 5 || !element_of(type, tensor->type)) return kBadParameter;
-  tensor->dims = dims;
-  for (int d = 0; d < dims; ++d) {
-    if (sizes[d] < 1) return kBadParameter;
-    tensor->sizes[d] = sizes[d];
-    tensor->strides[d] = strides[d];
-  }
-  tensor->set = true;
-  return kOk;
+  Element element{};
+  if (!tensor || !element_of(type, element)) return kBadParameter;
+  return tensor->describe(element, dims, sizes, strides) ? kOk : kBadParameter;
 }
-EXPORT int cudnnDestroyTensorDescriptor(Array* tensor) {
-  delete tensor;
-  return kOk;
-}
+EXPORT int cudnnDestroyTensorDescriptor(Array* tensor) { return drop(tensor); }
 EXPORT int cudnnCreateFilterDescriptor(Array** filter) { return cudnnCreateTensorDescriptor(filter); }
 EXPORT int cudnnSetFilterNdDescriptor(Array* filter, int type, int format, int dims, const int* sizes) {
   if (format != 0 && format != 1) return kBadParameter;
@@ -140,22 +113,11 @@ EXPORT int cudnnSetFilterNdDescriptor(Array* filter, int type, int format, int d
 }
 EXPORT int cudnnDestroyFilterDescriptor(Array* filter) { return cudnnDestroyTensorDescriptor(filter); }
 
-EXPORT int cudnnCreateConvolutionDescriptor(Settings** settings) {
-  *settings = new Settings;
-  return kOk;
-}
+EXPORT int cudnnCreateConvolutionDescriptor(Settings** settings) { return make(settings); }
 EXPORT int cudnnSetConvolutionNdDescriptor(Settings* settings, int dims, const int* padding, const int* stride,
                                            const int* dilation, int mode, int compute_type) {
-  if (dims < 2 || dims > 3 || mode != 1) return kBadParameter;
-  settings->dims = dims;
   settings->compute = compute_type;
-  for (int d = 0; d < dims; ++d) {
-    if (padding[d] < 0 || stride[d] < 1 || dilation[d] < 1) return kBadParameter;
-    settings->padding[d] = padding[d];
-    settings->stride[d] = stride[d];
-    settings->dilation[d] = dilation[d];
-  }
-  return kOk;
+  return mode == 1 && settings->describe(dims, padding, stride, dilation) ? kOk : kBadParameter;
 }
 EXPORT int cudnnSetConvolutionGroupCount(Settings* settings, int groups) {
   settings->groups = groups;
@@ -165,22 +127,13 @@ EXPORT int cudnnSetConvolutionMathType(Settings* settings, int math) {
   settings->math = math;
   return math >= 0 && math <= 3 ? kOk : kBadParameter;
 }
-EXPORT int cudnnDestroyConvolutionDescriptor(Settings* settings) {
-  delete settings;
-  return kOk;
-}
-EXPORT int cudnnCreateActivationDescriptor(Activation** activation) {
-  *activation = new Activation;
-  return kOk;
-}
+EXPORT int cudnnDestroyConvolutionDescriptor(Settings* settings) { return drop(settings); }
+EXPORT int cudnnCreateActivationDescriptor(Activation** activation) { return make(activation); }
 EXPORT int cudnnSetActivationDescriptor(Activation* activation, int mode, int, double) {
   activation->mode = mode;
   return kOk;
 }
-EXPORT int cudnnDestroyActivationDescriptor(Activation* activation) {
-  delete activation;
-  return kOk;
-}
+EXPORT int cudnnDestroyActivationDescriptor(Activation* activation) { return drop(activation); }
 
 EXPORT int cudnnGetConvolutionForwardAlgorithm_v7(Handle*, Array* x, Array* w, Settings* settings, Array* y, int wanted,
                                                   int* found, Proposal* results) {

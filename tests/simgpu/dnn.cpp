@@ -116,9 +116,34 @@ int run(void* data, void* device) {
 
 }  // namespace
 
+bool Array::describe(Element element, int count, const int* all_sizes, const int* all_strides) {
+  if (count < 4 || count > 5) return false;
+  type = element;
+  dims = count;
+  for (int d = 0; d < dims; ++d) {
+    if (all_sizes[d] < 1) return false;
+    sizes[d] = all_sizes[d];
+    strides[d] = all_strides[d];
+  }
+  set = true;
+  return true;
+}
+
+bool Geometry::describe(int dims, const int* pad, const int* step, const int* spread) {
+  if (dims < 2 || dims > 3) return false;
+  space = dims;
+  for (int d = 0; d < dims; ++d) {
+    if (pad[d] < 0 || step[d] < 1 || spread[d] < 1) return false;
+    padding[d] = pad[d];
+    stride[d] = step[d];
+    dilation[d] = spread[d];
+  }
+  return true;
+}
+
 bool Convolution::fits() const {
   if (!input.set || !weight.set || !output.set || input.type != weight.type || input.type != output.type) return false;
-  if (input.dims != output.dims || input.dims != weight.dims || groups < 1) return false;
+  if (input.dims != output.dims || input.dims != weight.dims || space != input.dims - 2 || groups < 1) return false;
   if (input.sizes[0] != output.sizes[0] || input.sizes[1] != weight.sizes[1] * groups ||
       output.sizes[1] != weight.sizes[0] || weight.sizes[0] % groups != 0)
     return false;

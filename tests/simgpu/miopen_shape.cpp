@@ -13,11 +13,8 @@ namespace {
 enum Status { kOk = 0, kBadParameter = 3, kInternalError = 5, kUnsupported = 8 };
 enum { kFirst = 85, kSecond = 86, kWorkspace = 4096 };
 
-struct Handle {
-  void* stream = nullptr;
-};
-struct Settings {
-  int dims = 0, padding[3] = {}, stride[3] = {1, 1, 1}, dilation[3] = {1, 1, 1}, groups = 1, deterministic = 0;
+struct Settings : Geometry {
+  int deterministic = 0;
 };
 struct Solution {
   float time;
@@ -39,18 +36,9 @@ bool element_of(int type, Element& element) {
 int described(const Array* input, const Array* weight, const Array* output, const Settings* settings, Part part,
               Convolution& c) {
   if (!input || !weight || !output || !settings) return kBadParameter;
-  c.part = part;
-  c.input = *input;
-  c.weight = *weight;
-  c.output = *output;
-  c.groups = settings->groups;
-  for (int d = 0; d < 3; ++d) {
-    c.padding[d] = settings->padding[d];
-    c.stride[d] = settings->stride[d];
-    c.dilation[d] = settings->dilation[d];
-  }
-  if (!c.fits() || settings->dims != c.input.dims - 2 || !settings->deterministic) return kBadParameter;
-  return c.input.dims == 5 && c.groups > 1 ? kUnsupported : kOk;  // so that something is refused
+  c = Convolution(part, *input, *weight, *output, *settings);
+  if (!c.fits() || !settings->deterministic) return kBadParameter;
+  return c.refused() ? kUnsupported : kOk;
 }
 
 int propose(const Array* input, const Array* weight, const Array* output, const Settings* settings, Part part,
@@ -104,40 +92,17 @@ EXPORT int miopenSetStream(Handle* handle, void* stream) {
   handle->stream = stream;
   return kOk;
 }
-EXPORT int miopenCreateTensorDescriptor(Array** tensor) {
-  *tensor = new Array;
-  return kOk;
-}
+EXPORT int miopenCreateTensorDescriptor(Array** tensor) { return make(tensor); }
 EXPORT int miopenSetTensorDescriptor(Array* tensor, int type, int dims, const int* sizes, const int* strides) {
-  if (!tensor || dims < 4 || dims > 5 || !element_of(type, tensor->type)) return kBadParameter;
-  tensor->dims = dims;
-  for (int d = 0; d < dims; ++d) {
-    if (sizes[d] < 1) return kBadParameter;
-    tensor->sizes[d] = sizes[d];
-    tensor->strides[d] = strides[d];
-  }
-  tensor->set = true;
-  return kOk;
+  Element element{};
+  if (!tensor || !element_of(type, element)) return kBadParameter;
+  return tensor->describe(element, dims, sizes, strides) ? kOk : kBadParameter;
 }
-EXPORT int miopenDestroyTensorDescriptor(Array* tensor) {
-  delete tensor;
-  return kOk;
-}
-EXPORT int miopenCreateConvolutionDescriptor(Settings** settings) {
-  *settings = new Settings;
-  return kOk;
-}
+EXPORT int miopenDestroyTensorDescriptor(Array* tensor) { return drop(tensor); }
+EXPORT int miopenCreateConvolutionDescriptor(Settings** settings) { return make(settings); }
 EXPORT int miopenInitConvolutionNdDescriptor(Settings* settings, int dims, const int* padding, const int* stride,
                                              const int* dilation, int mode) {
-  if (dims < 2 || dims > 3 || mode != 0) return kBadParameter;
-  settings->dims = dims;
-  for (int d = 0; d < dims; ++d) {
-    if (padding[d] < 0 || stride[d] < 1 || dilation[d] < 1) return kBadParameter;
-    settings->padding[d] = padding[d];
-    settings->stride[d] = stride[d];
-    settings->dilation[d] = dilation[d];
-  }
-  return kOk;
+  return mode == 0 && settings->describe(dims, padding, stride, dilation) ? kOk : kBadParameter;
 }
 EXPORT int miopenSetConvolutionGroupCount(Settings* settings, int groups) {
   settings->groups = groups;
@@ -148,10 +113,7 @@ EXPORT int miopenSetConvolutionAttribute(Settings* settings, int attribute, int 
   settings->deterministic = value;
   return kOk;
 }
-EXPORT int miopenDestroyConvolutionDescriptor(Settings* settings) {
-  delete settings;
-  return kOk;
-}
+EXPORT int miopenDestroyConvolutionDescriptor(Settings* settings) { return drop(settings); }
 
 EXPORT int miopenConvolutionForwardGetSolution(Handle*, Array* w, Array* x, Settings* settings, Array* y, size_t most,
                                                size_t* found, Solution* solutions) {
