@@ -24,8 +24,8 @@ void check_inputs(const Tensor& query, const Tensor& key, const Tensor& value, c
   FACULA_CHECK(q.dtype == k.dtype && q.dtype == v.dtype, DTypeError, op,
                ": Expected query, key, and value to have the same dtype, but got query.dtype: ", toString(q.dtype),
                ", key.dtype: ", toString(k.dtype), ", and value.dtype: ", toString(v.dtype), " instead.");
-  FACULA_CHECK(isFloatingType(q.dtype) && !isFloat8Type(q.dtype), DTypeError, op, ": not implemented for '",
-               toString(q.dtype), "'. Convert the inputs to float, double, half or bfloat16 first");
+  FACULA_CHECK(is_computed_float(q.dtype), DTypeError, op, ": not implemented for '", toString(q.dtype),
+               "'. Convert the inputs to float, double, half or bfloat16 first");
   FACULA_CHECK(q.sizes.back() == k.sizes.back(), ShapeError, op, ": query ", to_text(IntArrayRef(q.sizes)), " and key ",
                to_text(IntArrayRef(k.sizes)), " must have the same size in their last dimension");
   FACULA_CHECK(k.sizes[k.sizes.size() - 2] == v.sizes[v.sizes.size() - 2], ShapeError, op, ": key ",

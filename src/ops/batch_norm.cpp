@@ -39,9 +39,7 @@ void check_channels(const std::optional<Tensor>& t, const Tensor& input, const c
 
 void check_input(const Tensor& input, const char* op) {
   const TensorImpl& x = impl_of(input, op);
-  FACULA_CHECK(isFloatingType(x.dtype) && !isFloat8Type(x.dtype), DTypeError, op, ": \"", op,
-               "\" not implemented for '", toString(x.dtype),
-               "'. Convert the input to float, double, half or bfloat16 first");
+  check_computed_float(x.dtype, op, "Convert the input to float, double, half or bfloat16 first");
   FACULA_CHECK(x.dim() >= 2, ShapeError, op,
                ": expected a batch and channels (at least 2 dimensions), but got input of size ",
                to_text(IntArrayRef(x.sizes)));

@@ -20,9 +20,7 @@ void check_reduction(int64_t reduction, const char* op) {
 }
 
 void check_float(const Tensor& self, const char* op) {
-  const ScalarType t = impl_of(self, op).dtype;
-  FACULA_CHECK(isFloatingType(t) && !isFloat8Type(t), DTypeError, op, ": \"", op, "\" not implemented for '",
-               toString(t), "'. Convert the input to float or double first");
+  check_computed_float(impl_of(self, op).dtype, op, "Convert the input to float or double first");
 }
 
 Tensor folded(const Tensor& losses, int64_t reduction) {

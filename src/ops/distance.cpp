@@ -1,6 +1,7 @@
 // Distances and similarities of vectors. Differences are never stored: they are formed and folded in one pass.
 #include "ops/common.h"
 #include "ops/pointwise.h"
+#include "ops/shape_checks.h"
 #include "ops/terms.h"
 
 #include "cpu/convert.h"
@@ -29,8 +30,7 @@ ScalarType common_float(const Tensor& a, const Tensor& b, const char* op) {
                ": an input is an undefined tensor; assign a tensor to it first");
   const Operand operands[] = {a, b};
   const ScalarType t = float_if_integral(result_type(operands, op));
-  FACULA_CHECK(isFloatingType(t) && !isFloat8Type(t), DTypeError, op, ": \"", op, "\" not implemented for '",
-               toString(t), "'. Convert the inputs to float or double first");
+  check_computed_float(t, op, "Convert the inputs to float or double first");
   return t;
 }
 

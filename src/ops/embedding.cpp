@@ -13,8 +13,8 @@ Tensor embedding_dense_backward(const Tensor& grad_output, const Tensor& indices
   FACULA_CHECK(g.dim() == places.dim() + 1 && IntArrayRef(g.sizes).slice(0, usize(places.dim())) == places.sizes(),
                ShapeError, op, ": a gradient of size ", to_text(IntArrayRef(g.sizes)), " does not fit indices of size ",
                to_text(places.sizes()), "; it must have one more dimension, that of the rows");
-  FACULA_CHECK((isFloatingType(g.dtype) && !isFloat8Type(g.dtype)) || isComplexType(g.dtype), DTypeError, op,
-               ": not implemented for '", toString(g.dtype), "'");
+  FACULA_CHECK(is_computed_float(g.dtype) || isComplexType(g.dtype), DTypeError, op, ": not implemented for '",
+               toString(g.dtype), "'");
   const int64_t width = g.sizes.back(), count = places.numel();
   const DimVector sizes = {num_weights, width};
   if (g.device.is_meta()) return new_tensor(sizes, g.dtype, g.device, op);

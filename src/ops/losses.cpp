@@ -1,6 +1,7 @@
 // Losses: the entries' losses and their mean or sum, formed in one pass.
 #include "ops/common.h"
 #include "ops/pointwise.h"
+#include "ops/shape_checks.h"
 #include "ops/terms.h"
 
 #include "cpu/convert.h"
@@ -70,9 +71,8 @@ Pair check_difference(const Tensor& self, const Tensor& target, int64_t reductio
   check_reduction(reduction, op);
   const Operand operands[] = {self, target};
   const ScalarType t = result_type(operands, op);
-  const bool float_like = isFloatingType(t) && !isFloat8Type(t);
-  FACULA_CHECK(float_like || (integers && isIntegralType(t) && reduction != Reduction::Mean), DTypeError, op, ": \"",
-               op, "\" not implemented for '", toString(t), "'. Convert the inputs to float or double first");
+  FACULA_CHECK(is_computed_float(t) || (integers && isIntegralType(t) && reduction != Reduction::Mean), DTypeError, op,
+               ": \"", op, "\" not implemented for '", toString(t), "'. Convert the inputs to float or double first");
   return {t, broadcast_sizes(sizes_of(self), sizes_of(target), op)};
 }
 
@@ -157,8 +157,7 @@ Tensor binary_cross_entropy_with_logits(const Tensor& self, const Tensor& target
     const Operand operands[] = {tensors[0], tensors[i]};
     t = promoteTypes(t, result_type(operands, op));
   }
-  FACULA_CHECK(isFloatingType(t) && !isFloat8Type(t), DTypeError, op, ": \"", op, "\" not implemented for '",
-               toString(t), "'. Convert the inputs to float or double first");
+  check_computed_float(t, op, "Convert the inputs to float or double first");
   const Family family = static_cast<Family>(kCrossEntropy + (weighted ? 1 : 0) + (pos_weighted ? 2 : 0));
   return run_loss(
       family, {tensors, count}, t, reduction, {0.0, 1.0, count_of(sizes)}, sizes, op,
@@ -180,9 +179,7 @@ namespace {
 
 void check_nll(const Tensor& self, const Tensor& target, const std::optional<Tensor>& weight, const char* op) {
   const TensorImpl *x = self.impl(), *y = target.impl();
-  FACULA_CHECK(isFloatingType(x->dtype) && !isFloat8Type(x->dtype), DTypeError, op,
-               ": \"nll_loss\" not implemented for '", toString(x->dtype),
-               "'. Convert the input to float or double first");
+  check_computed_float(x->dtype, op, "Convert the input to float or double first", "nll_loss");
   FACULA_CHECK(y->dtype == kLong || y->dtype == kByte, DTypeError, op,
                ": expected target of scalar type Long but found ", toString(y->dtype), ". Convert it to int64");
   FACULA_CHECK(x->dim() > 0, ShapeError, op, ": expected an input with a dim of classes, got a zero-dim tensor");

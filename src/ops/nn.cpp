@@ -1,6 +1,7 @@
 // Softmax and the normalisations: checks, the fused kernel where the device has one, else the same by other ops. Losses are in losses.cpp,
 // distances in distance.cpp.
 #include "ops/common.h"
+#include "ops/shape_checks.h"
 
 #include "cpu/convert.h"
 
@@ -11,8 +12,7 @@ namespace {
 
 void check_input(const Tensor& self, ScalarType dtype, const char* op) {
   FACULA_CHECK(self.defined(), ValueError, op, ": the input is an undefined tensor; assign a tensor to it first");
-  FACULA_CHECK(isFloatingType(dtype) && !isFloat8Type(dtype), DTypeError, op, ": \"", op, "\" not implemented for '",
-               toString(dtype), "'. Convert the input to float, double, half or bfloat16 first");
+  check_computed_float(dtype, op, "Convert the input to float, double, half or bfloat16 first");
 }
 
 // Half types compute in float.

@@ -34,8 +34,8 @@ void check_gradient(const Tensor& grad, const Tensor& of, const char* op) {
   impl_of(grad, op);
   FACULA_CHECK(grad.sizes() == of.sizes(), ShapeError, op, ": the gradient must have the shape ", to_text(of.sizes()),
                ", but has ", to_text(grad.sizes()));
-  FACULA_CHECK(isFloatingType(of.scalar_type()) && !isFloat8Type(of.scalar_type()), DTypeError, op,
-               ": not implemented for '", toString(of.scalar_type()), "'");
+  FACULA_CHECK(is_computed_float(of.scalar_type()), DTypeError, op, ": not implemented for '",
+               toString(of.scalar_type()), "'");
   common_device({&grad, &of}, op);
 }
 

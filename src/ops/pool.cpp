@@ -85,9 +85,7 @@ ScalarType working_dtype(const Tensor& t) {
 
 void check_primitive(const Tensor& self, IntArrayRef input, IntArrayRef output, IntArrayRef kernel, IntArrayRef stride,
                      IntArrayRef padding, const char* op) {
-  const ScalarType t = impl_of(self, op).dtype;
-  FACULA_CHECK(isFloatingType(t) && !isFloat8Type(t), DTypeError, op, ": \"", op, "\" not implemented for '",
-               toString(t), "'. Convert the input to float, double, half or bfloat16 first");
+  check_computed_float(impl_of(self, op).dtype, op, "Convert the input to float, double, half or bfloat16 first");
   const size_t rank = output.size();
   FACULA_CHECK(rank >= 1 && rank <= 3 && input.size() == rank + 2, ShapeError, op, ": an input of size ",
                to_text(input), " does not fit an output of size ", to_text(output));

@@ -20,8 +20,8 @@ Tensor ready(const Tensor& t, ScalarType work) { return t.defined() ? as_contigu
 // A layer's tensors: (T, B, gates H), (gates H, H), (B, H).
 void check_layer(const Tensor& gates_input, const Tensor& w_hh, const Tensor& hx, int64_t gates, const char* op) {
   const TensorImpl &x = impl_of(gates_input, op), &w = impl_of(w_hh, op), &h = impl_of(hx, op);
-  FACULA_CHECK(isFloatingType(x.dtype) && !isFloat8Type(x.dtype), DTypeError, op, ": not implemented for '",
-               toString(x.dtype), "'. Convert the tensors to float, double, half or bfloat16 first");
+  FACULA_CHECK(is_computed_float(x.dtype), DTypeError, op, ": not implemented for '", toString(x.dtype),
+               "'. Convert the tensors to float, double, half or bfloat16 first");
   FACULA_CHECK(x.dtype == w.dtype && x.dtype == h.dtype, DTypeError, op, ": input (", toString(x.dtype), "), weight (",
                toString(w.dtype), ") and state (", toString(h.dtype), ") must have one dtype");
   FACULA_CHECK(x.dim() == 3 && w.dim() == 2 && h.dim() == 2 && w.sizes[0] == gates * w.sizes[1] &&

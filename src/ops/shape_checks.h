@@ -24,6 +24,15 @@ inline int64_t count_between(IntArrayRef sizes, size_t first, size_t last) {
   return count;
 }
 
+// Floats that are computed with; those of 8 bits are only kept and converted.
+constexpr bool is_computed_float(ScalarType dtype) { return isFloatingType(dtype) && !isFloat8Type(dtype); }
+
+// Refuses all others. `cure` says what to do; `called` is the op's name in quotes, where it is not `op`.
+inline void check_computed_float(ScalarType dtype, const char* op, const char* cure, const char* called = nullptr) {
+  FACULA_CHECK(is_computed_float(dtype), DTypeError, op, ": \"", called ? called : op, "\" not implemented for '",
+               toString(dtype), "'. ", cure);
+}
+
 // A number that stands for an element of `dtype` must fit it: refuses what a conversion would change beyond rounding.
 void check_fits(const Scalar& value, ScalarType dtype, const char* op);
 
