@@ -5,16 +5,13 @@
 #include "gpu/runtime.h"
 #include "ops/backward_by_ops.h"
 #include "ops/gradients/pieces.h"
+#include "ops/nn_helpers.h"
 #include "ops/shape_checks.h"
 
 #include <cmath>
 
 namespace facula::meaning {
 namespace {
-
-bool present(const std::optional<Tensor>& t) { return t && t->defined(); }
-
-ScalarType working_dtype(ScalarType t) { return t == kDouble ? kDouble : kFloat; }
 
 void check_inputs(const Tensor& query, const Tensor& key, const Tensor& value, const char* op) {
   const TensorImpl &q = impl_of(query, op), &k = impl_of(key, op), &v = impl_of(value, op);

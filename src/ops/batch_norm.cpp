@@ -1,15 +1,11 @@
 // Batch norm and its relatives: checks, running statistics, and gradients by other ops where somebody watches.
 #include "cpu/batch_norm.h"
 #include "ops/gradients/pieces.h"
+#include "ops/nn_helpers.h"
 #include "ops/shape_checks.h"
 
 namespace facula::meaning {
 namespace {
-
-bool present(const std::optional<Tensor>& t) { return t && t->defined(); }
-
-// Half types compute in float.
-ScalarType working_dtype(ScalarType t) { return t == kDouble ? kDouble : kFloat; }
 
 DimVector all_but_channels(int64_t rank) {
   DimVector dims = {0};

@@ -2,6 +2,7 @@
 #include "autograd/autocast.h"
 #include "autograd/call.h"
 #include "ops/gradients/pieces.h"
+#include "ops/nn_helpers.h"
 #include "ops/shape_checks.h"
 
 #include <facula/autograd/modes.h>
@@ -9,10 +10,6 @@
 
 namespace facula::meaning {
 namespace {
-
-bool present(const std::optional<Tensor>& t) { return t && t->defined(); }
-
-ScalarType working_dtype(ScalarType t) { return t == kDouble ? kDouble : kFloat; }
 
 void check_reduction(int64_t reduction, const char* op) {
   FACULA_CHECK(reduction >= Reduction::None && reduction <= Reduction::Sum, ValueError, op, ": ", reduction,

@@ -1,11 +1,10 @@
 // Softmax and the normalisations: checks, the fused kernel where the device has one, else the same by other ops. Losses are in losses.cpp,
 // distances in distance.cpp.
 #include "ops/common.h"
+#include "ops/nn_helpers.h"
 #include "ops/shape_checks.h"
 
 #include "cpu/convert.h"
-
-#include <limits>
 
 namespace facula::meaning {
 namespace {
@@ -14,9 +13,6 @@ void check_input(const Tensor& self, ScalarType dtype, const char* op) {
   FACULA_CHECK(self.defined(), ValueError, op, ": the input is an undefined tensor; assign a tensor to it first");
   check_computed_float(dtype, op, "Convert the input to float, double, half or bfloat16 first");
 }
-
-// Half types compute in float.
-ScalarType working_dtype(ScalarType t) { return t == kDouble ? kDouble : kFloat; }
 
 Tensor softmax_by_ops(const Tensor& self, int64_t dim, ScalarType dtype, bool log) {
   const Tensor x = as_dtype(as_dtype(self, dtype), working_dtype(dtype));
@@ -74,21 +70,6 @@ Tensor check_affine(const std::optional<Tensor>& given, const Tensor& input, Int
                ": Expected all tensors to be on the same device, but found at least two devices, ", t->device.str(),
                " (input) and ", w->device.str(), " (", what, ")! Move them to one with .to(device)");
   return w->device.is_meta() ? *given : as_contiguous(as_dtype(*given, working_dtype(t->dtype)));
-}
-
-double machine_epsilon(ScalarType t) {
-  switch (t) {
-    case kHalf: return 0x1p-10;
-    case kBFloat16: return 0x1p-7;
-    case kDouble: return std::numeric_limits<double>::epsilon();
-    default: return std::numeric_limits<float>::epsilon();
-  }
-}
-
-DimVector last_dims(size_t count) {
-  DimVector dims;
-  for (size_t d = count; d > 0; --d) dims.push_back(-static_cast<int64_t>(d));
-  return dims;
 }
 
 Tensor affine(Tensor x, const Tensor& weight, const Tensor& bias, ScalarType dtype) {

@@ -2,32 +2,11 @@
 // be differentiated again.
 #include "ops/gradients/formula.h"
 #include "ops/gradients/pieces.h"
+#include "ops/nn_helpers.h"
 #include "ops/shape_checks.h"
-
-#include <limits>
 
 namespace facula::meaning {
 namespace {
-
-bool present(const std::optional<Tensor>& t) { return t && t->defined(); }
-
-// Half types compute in float.
-ScalarType working_dtype(ScalarType t) { return t == kDouble ? kDouble : kFloat; }
-
-DimVector last_dims(size_t count) {
-  DimVector dims;
-  for (size_t d = count; d > 0; --d) dims.push_back(-static_cast<int64_t>(d));
-  return dims;
-}
-
-double machine_epsilon(ScalarType t) {
-  switch (t) {
-    case kHalf: return 0x1p-10;
-    case kBFloat16: return 0x1p-7;
-    case kDouble: return std::numeric_limits<double>::epsilon();
-    default: return std::numeric_limits<float>::epsilon();
-  }
-}
 
 void check_gradient(const Tensor& grad, const Tensor& of, const char* op) {
   impl_of(of, op);

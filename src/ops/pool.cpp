@@ -1,5 +1,6 @@
 // Pooling: sizes of outputs, checks, and the forms for one to three dims of space, which all end in two primitives.
 #include "cpu/pool.h"
+#include "ops/nn_helpers.h"
 #include "ops/shape_checks.h"
 
 #include <algorithm>
@@ -79,9 +80,7 @@ PoolArgs pool_args(IntArrayRef input, IntArrayRef output, IntArrayRef kernel, In
 }
 
 // On the CPU halves and others go through float; channels-last stays.
-ScalarType working_dtype(const Tensor& t) {
-  return t.is_cuda() || t.scalar_type() == kDouble ? t.scalar_type() : kFloat;
-}
+ScalarType pooling_dtype(const Tensor& t) { return t.is_cuda() ? t.scalar_type() : working_dtype(t.scalar_type()); }
 
 void check_primitive(const Tensor& self, IntArrayRef input, IntArrayRef output, IntArrayRef kernel, IntArrayRef stride,
                      IntArrayRef padding, const char* op) {
@@ -100,7 +99,7 @@ struct Prepared {
   Tensor input;
   MemoryFormat format;
   Prepared(const Tensor& self) : format(self.suggest_memory_format()) {
-    const Tensor wide = as_dtype(self, working_dtype(self));
+    const Tensor wide = as_dtype(self, pooling_dtype(self));
     input = wide.is_contiguous(format) ? wide : wide.contiguous(format);
   }
   Tensor result(IntArrayRef sizes, ScalarType dtype, const char* op) const {
@@ -214,7 +213,7 @@ Tensor _max_pool_backward(const Tensor& grad_output, const Tensor& indices, IntA
   if (g.device.is_meta()) return new_tensor(input_size, g.dtype, g.device, op);
   // Indices lie as the input of the pooling lay.
   const MemoryFormat format = indices.suggest_memory_format();
-  const Tensor wide = as_dtype(grad_output, working_dtype(grad_output));
+  const Tensor wide = as_dtype(grad_output, pooling_dtype(grad_output));
   const Tensor grad = wide.is_contiguous(format) ? wide : wide.contiguous(format);
   Tensor result = new_tensor_strided(input_size, strides_for(input_size, format, op), grad.scalar_type(), g.device, op);
   if (g.numel == 0) fill_values(result, 0);

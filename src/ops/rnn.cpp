@@ -4,16 +4,13 @@
 
 #include "ops/backward_by_ops.h"
 #include "ops/gradients/pieces.h"
+#include "ops/nn_helpers.h"
 #include "ops/shape_checks.h"
 
 #include <algorithm>
 
 namespace facula::meaning {
 namespace {
-
-bool present(const std::optional<Tensor>& t) { return t && t->defined(); }
-
-ScalarType working_dtype(ScalarType t) { return t == kDouble ? kDouble : kFloat; }
 
 Tensor ready(const Tensor& t, ScalarType work) { return t.defined() ? as_contiguous(as_dtype(t, work)) : t; }
 

@@ -4,6 +4,7 @@
 #include "ops/generated/gradients.h"
 #include "ops/gradients/formula.h"
 #include "ops/gradients/pieces.h"
+#include "ops/nn_helpers.h"
 
 #include <facula/reduction.h>
 
@@ -19,12 +20,7 @@ Tensor log_softmax_self(const Tensor& grad, const Tensor& result, int64_t dim) {
   return facula::_log_softmax_backward_data(grad, result, dim, result.scalar_type());
 }
 
-namespace {
-
-// Half types compute in float.
-ScalarType working_dtype(ScalarType t) { return t == kDouble ? kDouble : kFloat; }
-
-}  // namespace
+namespace {}  // namespace
 
 std::array<Tensor, 3> layer_norm(std::array<bool, 3> needs, const Tensor& grad, const Tensor& input,
                                  IntArrayRef normalized_shape, const std::optional<Tensor>& weight,
