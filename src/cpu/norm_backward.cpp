@@ -16,26 +16,12 @@
 #include "cpu/simd/targets.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
+#include "cpu/simd/sum_over-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace facula {
 namespace HWY_NAMESPACE {
 namespace {
-
-// Sums run over this many lanes, whatever the width of vectors: the same numbers on every machine.
-constexpr int64_t kLanes = 32;
-
-template <class T, class F>
-HWY_INLINE T sum_over(int64_t n, const F& term) {
-  T lanes[kLanes] = {};
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes)
-    for (int64_t k = 0; k < kLanes; ++k) lanes[k] += term(i + k);
-  for (int64_t k = 0; i < n; ++i, ++k) lanes[k] += term(i);
-  for (int64_t width = kLanes / 2; width > 0; width /= 2)
-    for (int64_t k = 0; k < width; ++k) lanes[k] += lanes[k + width];
-  return lanes[0];
-}
 
 // One row. `weight_sum` and `bias_sum` gather what the row says about weight and bias.
 template <class T, bool kCenter>

@@ -1,7 +1,8 @@
 // Records and messages of event files.
 #include "report/event_file.h"
 
-#include <array>
+#include "report/crc.h"
+
 #include <cstring>
 
 namespace facula::report {
@@ -16,20 +17,7 @@ uint32_t masked(uint32_t crc) { return ((crc >> 15) | (crc << 17)) + 0xA282EAD8u
 
 }  // namespace
 
-uint32_t crc32c(std::string_view bytes) {
-  static const std::array<uint32_t, 256> table = [] {
-    std::array<uint32_t, 256> made{};
-    for (uint32_t i = 0; i < 256; ++i) {
-      uint32_t c = i;
-      for (int bit = 0; bit < 8; ++bit) c = c & 1 ? 0x82F63B78u ^ (c >> 1) : c >> 1;
-      made[i] = c;
-    }
-    return made;
-  }();
-  uint32_t crc = 0xFFFFFFFFu;
-  for (const char byte : bytes) crc = table[(crc ^ static_cast<unsigned char>(byte)) & 0xFF] ^ (crc >> 8);
-  return ~crc;
-}
+uint32_t crc32c(std::string_view bytes) { return crc32_of<0x82F63B78u>(bytes); }
 
 std::string record(std::string_view bytes) {
   std::string out;

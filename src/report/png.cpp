@@ -2,10 +2,11 @@
 // digits become small by that; photographs stay as large as they are.
 #include "report/png.h"
 
+#include "report/crc.h"
+
 #include <facula/core/error.h>
 
 #include <algorithm>
-#include <array>
 
 namespace facula::report {
 namespace {
@@ -14,27 +15,12 @@ void put_big_endian(std::string& out, uint32_t value) {
   for (int shift = 24; shift >= 0; shift -= 8) out += static_cast<char>(value >> shift);
 }
 
-uint32_t crc32(std::string_view bytes) {
-  static const std::array<uint32_t, 256> table = [] {
-    std::array<uint32_t, 256> made{};
-    for (uint32_t i = 0; i < 256; ++i) {
-      uint32_t c = i;
-      for (int bit = 0; bit < 8; ++bit) c = c & 1 ? 0xEDB88320u ^ (c >> 1) : c >> 1;
-      made[i] = c;
-    }
-    return made;
-  }();
-  uint32_t crc = 0xFFFFFFFFu;
-  for (const char byte : bytes) crc = table[(crc ^ static_cast<unsigned char>(byte)) & 0xFF] ^ (crc >> 8);
-  return ~crc;
-}
-
 void put_chunk(std::string& out, const char* kind, std::string_view data) {
   put_big_endian(out, static_cast<uint32_t>(data.size()));
   std::string body(kind, 4);
   body += data;
   out += body;
-  put_big_endian(out, crc32(body));
+  put_big_endian(out, crc32_of<0xEDB88320u>(body));
 }
 
 // One block of deflate with its fixed code.
