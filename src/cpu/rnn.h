@@ -1,4 +1,5 @@
-// What the kernels of recurrent layers are asked for. All tensors are contiguous in float or double; `w_turned` is the transpose of w_hh.
+// What the kernels of recurrent layers are asked for. All tensors are contiguous in float or double; `w_turned` is the transpose of w_hh, on a
+// GPU as a view of it.
 #pragma once
 
 #include <facula/tensor.h>

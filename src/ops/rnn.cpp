@@ -13,6 +13,10 @@ namespace facula::meaning {
 namespace {
 
 Tensor ready(const Tensor& t, ScalarType work) { return t.defined() ? as_contiguous(as_dtype(t, work)) : t; }
+// The transpose of the hidden weights. The CPU reads its rows at every step; a GPU's products take it as it lies.
+Tensor turned(const Tensor& w_hh, ScalarType work) {
+  return w_hh.device().is_cpu() ? ready(w_hh.t(), work) : ready(w_hh, work).t();
+}
 
 // A layer's tensors: (T, B, gates H), (gates H, H), (B, H).
 void check_layer(const Tensor& gates_input, const Tensor& w_hh, const Tensor& hx, int64_t gates, const char* op) {
@@ -32,57 +36,10 @@ void check_layer(const Tensor& gates_input, const Tensor& w_hh, const Tensor& hx
 
 Tensor part(const Tensor& gates, int64_t which, int64_t hidden) { return gates.narrow(-1, which * hidden, hidden); }
 
-// The states of a layer step by step, in the order in which they are computed.
-struct LstmSteps {
-  std::vector<Tensor> i, f, g, o, c, h, turned;
-};
-
-LstmSteps lstm_by_ops(const Tensor& gates_input, const Tensor& w_hh, const Tensor& hx, const Tensor& cx, bool reverse) {
-  const int64_t steps = gates_input.size(0), n = hx.size(1);
-  LstmSteps s;
-  Tensor h = hx, c = cx;
-  for (int64_t t = 0; t < steps; ++t) {
-    const Tensor sums = gates_input.select(0, reverse ? steps - 1 - t : t) + h.matmul(w_hh.t());
-    s.i.push_back(part(sums, 0, n).sigmoid());
-    s.f.push_back(part(sums, 1, n).sigmoid());
-    s.g.push_back(part(sums, 2, n).tanh());
-    s.o.push_back(part(sums, 3, n).sigmoid());
-    c = s.f.back() * c + s.i.back() * s.g.back();
-    s.turned.push_back(c.tanh());
-    h = s.o.back() * s.turned.back();
-    s.c.push_back(c);
-    s.h.push_back(h);
-  }
-  return s;
-}
-
 // Steps as they were computed, as a tensor in the order of the sequence.
 Tensor in_order(std::vector<Tensor> steps, bool reverse) {
   if (reverse) std::reverse(steps.begin(), steps.end());
   return facula::stack(steps, 0);
-}
-
-struct GruSteps {
-  std::vector<Tensor> r, z, fresh, part, h;
-};
-
-GruSteps gru_by_ops(const Tensor& gates_input, const Tensor& w_hh, const std::optional<Tensor>& b_hh, const Tensor& hx,
-                    bool reverse) {
-  const int64_t steps = gates_input.size(0), n = hx.size(1);
-  GruSteps s;
-  Tensor h = hx;
-  for (int64_t t = 0; t < steps; ++t) {
-    const Tensor x = gates_input.select(0, reverse ? steps - 1 - t : t);
-    Tensor sums = h.matmul(w_hh.t());
-    if (present(b_hh)) sums = sums + *b_hh;
-    s.r.push_back((part(x, 0, n) + part(sums, 0, n)).sigmoid());
-    s.z.push_back((part(x, 1, n) + part(sums, 1, n)).sigmoid());
-    s.part.push_back(part(sums, 2, n));
-    s.fresh.push_back((part(x, 2, n) + s.r.back() * s.part.back()).tanh());
-    h = s.fresh.back() + s.z.back() * (h - s.fresh.back());
-    s.h.push_back(h);
-  }
-  return s;
 }
 
 // The hidden states before each step, in the order of the sequence: (T B, H).
@@ -105,24 +62,16 @@ std::tuple<Tensor, Tensor, Tensor> _lstm_layer(const Tensor& gates_input, const 
   FACULA_CHECK(impl_of(cx, op).dtype == hx.scalar_type() && cx.sizes() == hx.sizes(), ShapeError, op,
                ": the first cell state ", to_text(cx.sizes()), " must be like the first hidden state ",
                to_text(hx.sizes()));
+  common_device({&hx, &cx}, op);
   const TensorImpl& x = *gates_input.impl();
   const ScalarType work = working_dtype(x.dtype);
   const DimVector states = {x.sizes[0], x.sizes[1], x.sizes[2] / 4};
-  const bool kernel = has_kernel(OpId::_lstm_layer, x.device.type());
-  if (x.device.is_meta() || kernel || x.numel == 0) {
-    Tensor output = new_tensor(states, work, x.device, op), cells = new_tensor(states, work, x.device, op),
-           gates = new_tensor(x.sizes, work, x.device, op);
-    if (!x.device.is_meta() && x.numel > 0)
-      call_kernel<LstmKernel>(OpId::_lstm_layer, x.device.type(), ready(gates_input, work), ready(w_hh.t(), work),
-                              ready(hx, work), ready(cx, work), reverse, output, cells, gates);
-    return {as_dtype(output, x.dtype), as_dtype(cells, x.dtype), as_dtype(gates, x.dtype)};
-  }
-  const LstmSteps s =
-      lstm_by_ops(as_dtype(gates_input, work), as_dtype(w_hh, work), as_dtype(hx, work), as_dtype(cx, work), reverse);
-  std::vector<Tensor> gates;
-  for (size_t t = 0; t < s.i.size(); ++t) gates.push_back(facula::cat({s.i[t], s.f[t], s.g[t], s.o[t]}, -1));
-  return {as_dtype(in_order(s.h, reverse), x.dtype), as_dtype(in_order(s.c, reverse), x.dtype),
-          as_dtype(in_order(gates, reverse), x.dtype)};
+  Tensor output = new_tensor(states, work, x.device, op), cells = new_tensor(states, work, x.device, op),
+         gates = new_tensor(x.sizes, work, x.device, op);
+  if (!x.device.is_meta() && x.numel > 0)
+    call_kernel<LstmKernel>(OpId::_lstm_layer, x.device.type(), ready(gates_input, work), turned(w_hh, work),
+                            ready(hx, work), ready(cx, work), reverse, output, cells, gates);
+  return {as_dtype(output, x.dtype), as_dtype(cells, x.dtype), as_dtype(gates, x.dtype)};
 }
 
 std::tuple<Tensor, Tensor, Tensor, Tensor> _lstm_layer_backward(const Tensor& grad_output, const Tensor& grad_cells,
@@ -134,10 +83,11 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> _lstm_layer_backward(const Tensor& gr
   check_layer(gates_input, w_hh, hx, 4, op);
   FACULA_CHECK(grad_output.defined() && grad_output.sizes() == output.sizes(), ShapeError, op,
                ": the gradient must have the output's shape ", to_text(output.sizes()));
+  common_device({&hx, &cx, &grad_output, grad_cells.defined() ? &grad_cells : nullptr, &output, &cells, &gates}, op);
   const Device device = gates_input.device();
   const ScalarType dtype = gates_input.scalar_type(), work = working_dtype(dtype);
   if (!vjp::watched(grad_output, grad_cells, gates_input, w_hh, hx, cx, output, cells, gates) && !device.is_meta() &&
-      gates_input.numel() > 0 && has_kernel(OpId::_lstm_layer_backward, device.type())) {
+      gates_input.numel() > 0) {
     Tensor gx = new_tensor(gates_input.sizes(), work, device, op), gh = new_tensor(hx.sizes(), work, device, op),
            gc = new_tensor(cx.sizes(), work, device, op);
     call_kernel<LstmBackwardKernel>(OpId::_lstm_layer_backward, device.type(), ready(grad_output, work),
@@ -160,23 +110,16 @@ std::tuple<Tensor, Tensor> _gru_layer(const Tensor& gates_input, const Tensor& w
   FACULA_CHECK(!present(b_hh) ||
                    (b_hh->dim() == 1 && b_hh->size(0) == w_hh.size(0) && b_hh->scalar_type() == w_hh.scalar_type()),
                ShapeError, op, ": the hidden bias must have ", w_hh.size(0), " entries of the weight's dtype");
+  if (present(b_hh)) common_device({&hx, &*b_hh}, op);
   const TensorImpl& x = *gates_input.impl();
   const ScalarType work = working_dtype(x.dtype);
   const int64_t n = hx.size(1);
-  if (x.device.is_meta() || has_kernel(OpId::_gru_layer, x.device.type()) || x.numel == 0) {
-    Tensor output = new_tensor({x.sizes[0], x.sizes[1], n}, work, x.device, op),
-           gates = new_tensor({x.sizes[0], x.sizes[1], 4 * n}, work, x.device, op);
-    if (!x.device.is_meta() && x.numel > 0)
-      call_kernel<GruKernel>(OpId::_gru_layer, x.device.type(), ready(gates_input, work), ready(w_hh.t(), work),
-                             present(b_hh) ? ready(*b_hh, work) : Tensor(), ready(hx, work), reverse, output, gates);
-    return {as_dtype(output, x.dtype), as_dtype(gates, x.dtype)};
-  }
-  std::optional<Tensor> bias;
-  if (present(b_hh)) bias = as_dtype(*b_hh, work);
-  const GruSteps s = gru_by_ops(as_dtype(gates_input, work), as_dtype(w_hh, work), bias, as_dtype(hx, work), reverse);
-  std::vector<Tensor> gates;
-  for (size_t t = 0; t < s.r.size(); ++t) gates.push_back(facula::cat({s.r[t], s.z[t], s.fresh[t], s.part[t]}, -1));
-  return {as_dtype(in_order(s.h, reverse), x.dtype), as_dtype(in_order(gates, reverse), x.dtype)};
+  Tensor output = new_tensor({x.sizes[0], x.sizes[1], n}, work, x.device, op),
+         gates = new_tensor({x.sizes[0], x.sizes[1], 4 * n}, work, x.device, op);
+  if (!x.device.is_meta() && x.numel > 0)
+    call_kernel<GruKernel>(OpId::_gru_layer, x.device.type(), ready(gates_input, work), turned(w_hh, work),
+                           present(b_hh) ? ready(*b_hh, work) : Tensor(), ready(hx, work), reverse, output, gates);
+  return {as_dtype(output, x.dtype), as_dtype(gates, x.dtype)};
 }
 
 std::tuple<Tensor, Tensor, Tensor, Tensor> _gru_layer_backward(const Tensor& grad_output, const Tensor& gates_input,
@@ -187,10 +130,11 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> _gru_layer_backward(const Tensor& gra
   check_layer(gates_input, w_hh, hx, 3, op);
   FACULA_CHECK(grad_output.defined() && grad_output.sizes() == output.sizes(), ShapeError, op,
                ": the gradient must have the output's shape ", to_text(output.sizes()));
+  common_device({&hx, &grad_output, &output, &gates}, op);
   const Device device = gates_input.device();
   const ScalarType dtype = gates_input.scalar_type(), work = working_dtype(dtype);
   if (!vjp::watched(grad_output, gates_input, w_hh, b_hh, hx, output, gates) && !device.is_meta() &&
-      gates_input.numel() > 0 && has_kernel(OpId::_gru_layer_backward, device.type())) {
+      gates_input.numel() > 0) {
     Tensor gx = new_tensor(gates_input.sizes(), work, device, op),
            to_hidden = new_tensor(gates_input.sizes(), work, device, op), gh = new_tensor(hx.sizes(), work, device, op);
     call_kernel<GruBackwardKernel>(OpId::_gru_layer_backward, device.type(), ready(grad_output, work),
