@@ -280,6 +280,31 @@ std::vector<BenchCase> matmul_cases() {
   };
   linear_case("linear_bias_bf16_16384x4096x16384", false);
   linear_case("linear_gelu_bf16_16384x4096x16384", true);
+  const auto addmm_gelu = [&](std::string name, double flops, bool backward) {
+    cases.push_back(
+        {std::move(name), 0, flops, 4e-3, false, [=] {
+           const int64_t m = scaled(16384), k = scaled(4096);
+           Tensor x = normal({m, k}, kBFloat16), w = (normal({m, k}) / 64).to(kBFloat16), bias = normal({m}, kBFloat16);
+           const auto f = [](const Tensor& b, const Tensor& of, const Tensor& by) {
+             return _addmm_activation(b, of, by.t(), 1, 1, /*use_gelu=*/true);
+           };
+           const Tensor g = backward ? normal({m, m}, kBFloat16) : Tensor();
+           if (backward)
+             for (Tensor* t : {&x, &w, &bias}) t->requires_grad_();
+           const auto run = [=] {
+             const Tensor y = f(bias, x, w);
+             if (backward) autograd::grad({y}, {x, w, bias}, {g});
+           };
+           return Prepared{run, [=] {
+                             const NoGradGuard guard;
+                             const Tensor few = x.narrow(0, m / 3, 8).cpu().to(kDouble);
+                             return relative_error(f(bias, x, w).narrow(0, m / 3, 8).cpu(),
+                                                   f(bias.cpu().to(kDouble), few, w.cpu().to(kDouble)));
+                           }};
+         }});
+  };
+  addmm_gelu("addmm_gelu_bf16_16384x4096x16384", linear_flops, false);
+  addmm_gelu("addmm_gelu_fwdbwd_bf16_16384x4096x16384", 3 * linear_flops, true);
   cases.push_back({"int_mm_4096", 0, 2.0 * std::pow(4096, 3), 0, false, [=] {
                      const TensorOptions bytes = TensorOptions().dtype(kChar).device(kGpu);
                      const Tensor a = randint(-127, 127, {scaled(4096), scaled(4096)}, bytes);

@@ -102,6 +102,20 @@ def linear(after):
     return lambda: after(F.linear(x, w, b))
 
 
+def addmm_gelu():
+    x = normal(16384, 4096, dtype=torch.bfloat16)
+    w, b = (normal(16384, 4096) / 64).bfloat16(), normal(16384, dtype=torch.bfloat16)
+    return lambda: torch._addmm_activation(b, x, w.t(), use_gelu=True)
+
+
+def addmm_gelu_with_gradient():
+    """By parts: the peer's fused one has no gradient."""
+    x = normal(16384, 4096, dtype=torch.bfloat16)
+    w, b = (normal(16384, 4096) / 64).bfloat16(), normal(16384, dtype=torch.bfloat16)
+    inputs, g = [t.requires_grad_() for t in (x, w, b)], normal(16384, 16384, dtype=torch.bfloat16)
+    return lambda: torch.autograd.grad(F.gelu(torch.addmm(b, x, w.t()), approximate="tanh"), inputs, g)
+
+
 def integers():
     a = torch.randint(-127, 127, (4096, 4096), device=DEVICE, dtype=torch.int8)
     b = a.t().contiguous().t()
@@ -247,6 +261,8 @@ CASES = {
     "bmm_bf16_512x256": batches,
     "linear_bias_bf16_16384x4096x16384": lambda: linear(lambda y: y),
     "linear_gelu_bf16_16384x4096x16384": lambda: linear(F.gelu),
+    "addmm_gelu_bf16_16384x4096x16384": addmm_gelu,
+    "addmm_gelu_fwdbwd_bf16_16384x4096x16384": addmm_gelu_with_gradient,
     "int_mm_4096": integers,
     "layernorm_fwd_bf16_32768x4096": layer_norm,
     "layernorm_bwd_bf16_32768x4096": layer_norm_backward,

@@ -13,6 +13,7 @@ import importlib as _importlib
 
 from . import _native
 from ._native import *  # noqa: F401,F403
+from ._native import _addmm_activation, _int_mm  # noqa: F401 (PyTorch has them under these names)
 from ._functions import *  # noqa: F401,F403
 from ._info import finfo, iinfo
 from . import autograd

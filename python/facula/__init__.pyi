@@ -20,6 +20,7 @@ from facula import (
     version as version,
 )
 from facula._native import *
+from facula._ops import _addmm_activation as _addmm_activation, _int_mm as _int_mm
 from facula._functions import (
     _assert as _assert,
     addbmm as addbmm,

@@ -1,5 +1,6 @@
-// Matrix products: argument checks, batching and broadcasting around one kernel, and the composites over it. `einsum` has
-// a file of its own.
+// Matrix products: argument checks, batching and broadcasting around one kernel. What is made of them is in
+// contractions.cpp and einsum.cpp.
+#include "autograd/call.h"
 #include "cpu/gemv.h"
 #include "cpu/matmul.h"
 #include "gpu/matmul/matmul.h"
@@ -80,9 +81,9 @@ void check_shapes(const Tensor& a, const Tensor& b, const char* op) {
                "). The columns of the first must match the rows of the second; maybe one of them wants .t()");
 }
 
-// beta * self + alpha * (a @ b), self broadcast to the result.
-Tensor add_product(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha,
-                   IntArrayRef sizes, const char* op) {
+// The device of beta * self + alpha * (a @ b), of these sizes.
+Device check_sum(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha,
+                 IntArrayRef sizes, const char* op) {
   ScalarType t = same_dtype(a, b, op);
   FACULA_CHECK(self.scalar_type() == t, DTypeError, op, ": self and mat2 must have the same dtype, but got ",
                toString(self.scalar_type()), " and ", toString(t));
@@ -94,6 +95,14 @@ Tensor add_product(const Tensor& self, const Tensor& a, const Tensor& b, const S
   FACULA_CHECK(IntArrayRef(joint) == sizes, ShapeError, op,
                ": The expanded size of the tensor must match: self of shape ", to_text(self.sizes()),
                " does not broadcast to the result shape ", to_text(sizes));
+  return device;
+}
+
+// beta * self + alpha * (a @ b), self broadcast to the result.
+Tensor add_product(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha,
+                   IntArrayRef sizes, const char* op) {
+  const Device device = check_sum(self, a, b, beta, alpha, sizes, op);
+  const ScalarType t = a.scalar_type();
   if (device.is_meta()) return new_tensor(sizes, t, device, op);
   bool empty_sum = a.size(-1) == 0;
   if (!kernel_scalars(alpha, beta) || empty_sum) {
@@ -114,6 +123,34 @@ Tensor add_product(const Tensor& self, const Tensor& a, const Tensor& b, const S
   if (!beta.is_zero()) copy_values(result, self.expand(sizes));
   product_into(result, a, b, alpha.toDouble(), beta.toDouble(), op);
   return result;
+}
+
+// An activation of beta * self + alpha * (a @ b); `before`, where given, becomes that sum.
+Tensor activated_product(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha,
+                         gpu::Activation activation, Tensor* before, const char* op) {
+  check_matrix(a, 2, op, "mat1");
+  check_matrix(b, 2, op, "mat2");
+  check_shapes(a, b, op);
+  const DimVector sizes{a.size(0), b.size(1)};
+  const Device device = check_sum(self, a, b, beta, alpha, sizes, op);
+  const ScalarType t = a.scalar_type();
+  // A library adds the same row to all others, or nothing.
+  if (device.is_cuda() && isFloatingType(t) && kernel_scalars(alpha, beta) &&
+      (beta.is_zero() || (beta.toDouble() == 1 && is_row(self, sizes[1])))) {
+    Tensor result = new_tensor(sizes, t, device, op), kept = before ? new_tensor(sizes, t, device, op) : result;
+    const bool adds = !beta.is_zero();
+    StorageImpl* storages[] = {(adds ? self : result).impl()->storage.get(), a.impl()->storage.get(),
+                               b.impl()->storage.get(), result.impl()->storage.get(), kept.impl()->storage.get()};
+    if (gpu::matmul_activation(product_args(result, a, b, alpha.toDouble(), 0), adds ? self.impl()->data() : nullptr,
+                               activation, before ? kept.impl()->data() : nullptr, {op, device.index(), storages})) {
+      if (before) *before = kept;
+      return result;
+    }
+  }
+  Tensor sum = add_product(self, a, b, beta, alpha, sizes, op);
+  if (before) *before = sum;
+  return pointwise(activation == gpu::Activation::Relu ? ScalarOp::relu : ScalarOp::gelu_tanh, {sum},
+                   before ? Out::fresh() : Out::inplace(sum), op);
 }
 
 // A contiguous tensor that nobody else knows yet, with other sizes: unlike a view it has no base.
@@ -188,6 +225,33 @@ Tensor addmm(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const S
   check_matrix(mat2, 2, "addmm", "mat2");
   check_shapes(mat1, mat2, "addmm");
   return add_product(self, mat1, mat2, beta, alpha, DimVector{mat1.size(0), mat2.size(1)}, "addmm");
+}
+
+Tensor _addmm_relu(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
+                   const Scalar& alpha) {
+  return activated_product(self, mat1, mat2, beta, alpha, gpu::Activation::Relu, nullptr, "_addmm_activation");
+}
+
+std::tuple<Tensor, Tensor> _addmm_gelu(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
+                                       const Scalar& alpha) {
+  Tensor before;
+  Tensor output =
+      activated_product(self, mat1, mat2, beta, alpha, gpu::Activation::GeluTanh, &before, "_addmm_activation");
+  return {output, before};
+}
+
+Tensor _addmm_activation(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
+                         const Scalar& alpha, bool use_gelu) {
+  const int flags = autograd::tracked(self, mat1, mat2);
+  if (flags & detail::kTracksBatch) {  // by parts: the products of a batch are one batched product
+    const Tensor sum = facula::addmm(self, mat1, mat2, beta, alpha);
+    return use_gelu ? facula::gelu(sum, "tanh") : facula::relu(sum);
+  }
+  if (!use_gelu) return facula::_addmm_relu(self, mat1, mat2, beta, alpha);
+  const bool learns = GradMode::is_enabled() && (self.requires_grad() || mat1.requires_grad() || mat2.requires_grad());
+  if (learns || (flags & detail::kTracksTangent))
+    return std::get<0>(facula::_addmm_gelu(self, mat1, mat2, beta, alpha));
+  return activated_product(self, mat1, mat2, beta, alpha, gpu::Activation::GeluTanh, nullptr, "_addmm_activation");
 }
 
 Tensor baddbmm(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta,
@@ -332,65 +396,6 @@ Tensor outer(const Tensor& self, const Tensor& vec2) {
   return self.unsqueeze(1).mul(vec2);
 }
 
-Tensor tensordot(const Tensor& self, const Tensor& other, IntArrayRef dims_self, IntArrayRef dims_other) {
-  FACULA_CHECK(dims_self.size() == dims_other.size(), ShapeError,
-               "tensordot: both dimension lists should have same length, got ", to_text(dims_self), " and ",
-               to_text(dims_other));
-  DimVector da = wrap_dims(dims_self, self.dim(), "tensordot"), db = wrap_dims(dims_other, other.dim(), "tensordot");
-  Tensor a = self, b = other;
-  for (size_t i = 0; i < da.size(); ++i) {
-    int64_t x = self.size(da[i]), y = other.size(db[i]);
-    if (x == y) continue;
-    // A size of one stretches: the other side is summed.
-    FACULA_CHECK(x == 1 || y == 1, ShapeError, "tensordot: contracted dimensions need to match, but first has size ", x,
-                 " in dim ", da[i], " and second has size ", y, " in dim ", db[i]);
-    if (y == 1) a = a.sum({da[i]}, true);
-    else b = b.sum({db[i]}, true);
-  }
-  auto split = [](const Tensor& t, const DimVector& contracted, bool contracted_last, DimVector& free_sizes,
-                  int64_t& k) {
-    DimVector order;
-    k = 1;
-    for (int64_t d : contracted) k *= t.size(d);
-    auto free_dims = [&] {
-      for (int64_t d = 0; d < t.dim(); ++d)
-        if (std::find(contracted.begin(), contracted.end(), d) == contracted.end()) {
-          order.push_back(d);
-          free_sizes.push_back(t.size(d));
-        }
-    };
-    if (contracted_last) free_dims();
-    for (int64_t d : contracted) order.push_back(d);
-    if (!contracted_last) free_dims();
-    int64_t rest = 1;
-    for (int64_t s : free_sizes) rest *= s;
-    Tensor p = t.permute(order);
-    return contracted_last ? p.reshape({rest, k}) : p.reshape({k, rest});
-  };
-  DimVector sizes;
-  int64_t k = 1;
-  Tensor left = split(a, da, true, sizes, k);
-  DimVector right_sizes;
-  Tensor right = split(b, db, false, right_sizes, k);
-  for (int64_t s : right_sizes) sizes.push_back(s);
-  return facula::mm(left, right).reshape(sizes);
-}
-
-Tensor kron(const Tensor& self, const Tensor& other) {
-  int64_t rank = std::max(self.dim(), other.dim());
-  DimVector a, b, sizes;
-  for (int64_t d = 0; d < rank; ++d) {
-    int64_t x = d < rank - self.dim() ? 1 : self.size(d - (rank - self.dim()));
-    int64_t y = d < rank - other.dim() ? 1 : other.size(d - (rank - other.dim()));
-    a.push_back(x);
-    a.push_back(1);
-    b.push_back(1);
-    b.push_back(y);
-    sizes.push_back(x * y);
-  }
-  return self.reshape(a).mul(other.reshape(b)).reshape(sizes);
-}
-
 Tensor linear(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias) {
   FACULA_CHECK(weight.dim() == 2 || weight.dim() == 1, ShapeError,
                "linear: weight must have 1 or 2 dimensions, got shape ", to_text(weight.sizes()));
@@ -408,23 +413,6 @@ Tensor linear(const Tensor& input, const Tensor& weight, const std::optional<Ten
   Tensor product = has_bias && bias->dim() <= 1 ? facula::addmm(*bias, rows, weight.t()) : facula::mm(rows, weight.t());
   Tensor result = input.dim() == 2 ? product : with_sizes(std::move(product), sizes);
   return has_bias && bias->dim() > 1 ? result.add(*bias) : result;
-}
-
-Tensor cross(const Tensor& self, const Tensor& other, std::optional<int64_t> dim) {
-  DimVector sizes = broadcast_sizes(self.sizes(), other.sizes(), "cross");
-  int64_t d = -1;
-  if (dim) {
-    d = wrap_dim(*dim, static_cast<int64_t>(sizes.size()), "cross");
-  } else {
-    for (size_t i = 0; i < sizes.size() && d < 0; ++i)
-      if (sizes[i] == 3) d = static_cast<int64_t>(i);
-  }
-  FACULA_CHECK(d >= 0 && sizes[static_cast<size_t>(d)] == 3, ShapeError, "cross: inputs dimension ", d,
-               " must have length 3, shapes are ", to_text(self.sizes()), " and ", to_text(other.sizes()));
-  Tensor a = self.expand(sizes), b = other.expand(sizes);
-  auto part = [&](const Tensor& t, int64_t i) { return t.select(d, i); };
-  auto minor = [&](int64_t i, int64_t j) { return part(a, i).mul(part(b, j)).sub(part(a, j).mul(part(b, i))); };
-  return facula::stack({minor(1, 2), minor(2, 0), minor(0, 1)}, d);
 }
 
 Tensor _int_mm(const Tensor& self, const Tensor& mat2) {

@@ -90,6 +90,8 @@ TEST(VmapRules, TakeWholeBatches) {
       {"matmul", [&](const Tensor& t) { return t.matmul(m) + t.matmul(v).unsqueeze(1) + b.matmul(t.t().matmul(t)); }},
       {"mv", [&](const Tensor& t) { return m.mv(t[0]) + t.mv(v).sum() + t[0].matmul(m) + t[0].dot(v); }},
       {"addmm", [&](const Tensor& t) { return addmm(b, t, m) + addmv(t.select(1, 0), t, v).unsqueeze(1); }},
+      {"_addmm_activation",
+       [&](const Tensor& t) { return _addmm_activation(v, t, m) + _addmm_activation(t, b, m, 1, 1, true); }},
       {"linear", [&](const Tensor& t) { return linear(b, t, t.select(1, 0)); }},
       {"layer_norm", [&](const Tensor& t) { return layer_norm(b, {4}, t[0], t[1]) + rms_norm(t, {4}, t[2]); }},
       {"losses", [&](const Tensor& t) { return mse_loss(t, b) + l1_loss(t, b) + huber_loss(t, b, Reduction::Sum); }},

@@ -3,6 +3,7 @@
 #include "cpp/seed.h"
 #include "error_text.h"
 #include "gpu/libs/dnn.h"
+#include "libraries.h"
 #include "on_device.h"
 
 #include <facula/cuda.h>
@@ -10,8 +11,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <dlfcn.h>
 
 #include <algorithm>
 #include <cmath>
@@ -331,18 +330,6 @@ TEST_F(GpuConvolution, IsCaptured) {
 }
 
 // ---- the library ---------------------------------------------------------------------------------------------------
-
-using Control = const char* (*)(const char* command);
-
-// How the software GPU is spoken to; nothing on a real one.
-Control control() {
-  static const Control found = [] {
-    void* driver = dlopen(gpu::driver()->path().c_str(), RTLD_LAZY | RTLD_NOLOAD);
-    return driver ? reinterpret_cast<Control>(dlsym(driver, "simgpu_control")) : nullptr;
-  }();
-  return found;
-}
-int library_calls() { return control() ? std::atoi(control()("count library")) : 0; }
 
 // FACULA_TEST_DNN=1 says that a library must be there.
 class GpuDnn : public ::testing::Test {

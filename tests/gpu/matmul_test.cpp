@@ -7,10 +7,10 @@
 #include "gpu/graph.h"
 #include "gpu/libs/blas.h"
 #include "gpu/matmul/matmul_shape.h"
+#include "libraries.h"
 
 #include <facula/core/number_types.h>
 
-#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -52,17 +52,6 @@ T narrowed(double re, double im) {
     return T(static_cast<typename T::value_type>(re), static_cast<typename T::value_type>(im));
   else return T(re);
 }
-
-// Whether the library takes part. A product may then be added up in other ways.
-class BlasScope {
- public:
-  explicit BlasScope(bool allow) : before_(gpu::allow_blas()) { gpu::set_allow_blas(allow); }
-  ~BlasScope() { gpu::set_allow_blas(before_); }
-  BlasScope(const BlasScope&) = delete;
-
- private:
-  bool before_;
-};
 
 // Whether a library may round parts of a sum of 16-bit numbers to 16 bits.
 class ReducedScope {
@@ -511,18 +500,6 @@ TEST(GpuMatmulSettings, SwitchesAreThoseOfPyTorch) {
 }
 
 // ---- the library ---------------------------------------------------------------------------------------------------
-
-using Control = const char* (*)(const char* command);
-
-// How the software GPU is spoken to; nothing on a real one.
-Control control() {
-  static const Control found = [] {
-    void* driver = dlopen(gpu::driver()->path().c_str(), RTLD_LAZY | RTLD_NOLOAD);
-    return driver ? reinterpret_cast<Control>(dlsym(driver, "simgpu_control")) : nullptr;
-  }();
-  return found;
-}
-int library_calls() { return control() ? std::atoi(control()("count library")) : 0; }
 
 // FACULA_TEST_BLAS=1 says that a library must be there.
 class GpuBlas : public ::testing::Test {

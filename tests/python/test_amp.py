@@ -28,7 +28,7 @@ def test_lists():
         assert (a @ b).dtype is BF16
         assert facula.mm(a, b).dtype is BF16
         assert facula.nn.functional.linear(a, b).dtype is BF16
-        assert facula.addmm(a, a, b).dtype is BF16
+        assert facula.addmm(a, a, b).dtype is BF16 and facula._addmm_activation(a, a, b).dtype is BF16
         assert (a + b).dtype is F32 and facula.exp(a).dtype is F32
         narrow = a @ b
         assert facula.exp(narrow).dtype is BF16  # on no list of the cpu

@@ -127,6 +127,24 @@ def test_powers_and_products(rng):
     assert np.array_equal(facula.adjoint(t(z)).numpy(), z.conj().T)
 
 
+@pytest.mark.parametrize("use_gelu", [False, True])
+def test_product_with_activation(rng, use_gelu):
+    x, a, b = (rng.standard_normal(size) for size in ((4,), (3, 5), (5, 4)))
+    total = 0.5 * x - 2 * a @ b
+    gelu = total * (1 + np.tanh(np.sqrt(2 / np.pi) * (total + 0.044715 * total**3))) / 2
+    want = gelu if use_gelu else np.maximum(total, 0)
+    factors = {"beta": 0.5, "alpha": -2, "use_gelu": use_gelu}
+    close(facula._addmm_activation(t(x), t(a), t(b), **factors), want)
+    close(t(x)._addmm_activation(t(a), t(b), **factors), want)
+    out = facula.empty(3, 4, dtype=facula.float64)
+    assert facula._addmm_activation(t(x), t(a), t(b), **factors, out=out) is out
+    close(out, want)
+    leaves = [t(v, requires_grad=True) for v in (x, a, b)]
+    assert gradcheck(lambda *v: facula._addmm_activation(*v, **factors), leaves)
+    apart = facula.func.vmap(lambda row: facula._addmm_activation(t(x), row, t(b), **factors))(t(np.stack([a, -a])))
+    close(apart[0], want)
+
+
 def test_covariance(rng):
     x, f, a = rng.normal(size=(3, 8)), rng.integers(1, 4, size=8), rng.uniform(size=8)
     close(facula.cov(t(x)), np.cov(x))

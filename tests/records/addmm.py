@@ -1,4 +1,4 @@
-record("addmm", lambda x, a, b, beta=1, alpha=1: alpha * (a @ b) + (beta * x if beta else 0),
+record("addmm", added_product,
        dtypes=FLOATS + COMPLEX + [int64], loose=60,
        samples=[call(t(3, 4, **U), t(3, 5, **U), t(5, 4, **U)), call(t(4, **U), t(3, 5, **U), t(5, 4, **U)),
                 call(t(**U), t(3, 5, **U), t(5, 4, **U), beta=2, alpha=3),

@@ -59,6 +59,7 @@ uint16_t write_half(double x) {
   if (std::isnan(x)) return 0x7e00;
   if (x == 0) return sign;
   x = std::fabs(x);
+  if (x == 0) return sign;
   if (x >= 65520.0) return static_cast<uint16_t>(sign | 0x7c00);
   int exponent = 0;
   std::frexp(x, &exponent);
@@ -102,6 +103,15 @@ const char* offset(const void* base, int64_t elements, Element type) {
   return static_cast<const char*>(base) + elements * static_cast<int64_t>(element_bytes(type));
 }
 
+double activated(Product::Activation activation, double x) {
+  using enum Product::Activation;
+  switch (activation) {
+    case Relu: return std::fmax(x, 0.0);
+    case GeluTanh: return x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    default: return x;
+  }
+}
+
 constexpr char kLabel[] = "matrix product";
 
 // Whether the columns of a matrix may be touched.
@@ -142,6 +152,8 @@ int multiply_one(const Product& p, int64_t index, void* device) {
   if (p.bias)
     if (int code = touch(device, p.bias, p.out, p.m, 1, p.m, false)) return code;
   if (int code = touch(device, d, p.out, p.m, p.n, p.ldd, true)) return code;
+  if (p.before)
+    if (int code = touch(device, p.before, p.out, p.m, p.n, p.ld_before, true)) return code;
   const auto left = gather(a, p.in, p.m, p.k, p.lda, p.transpose_a, p.conjugate_a);
   const auto right = gather(b, p.in, p.n, p.k, p.ldb, !p.transpose_b, p.conjugate_b);  // its columns, as rows
   const bool complex = p.in == Element::C32 || p.in == Element::C64;
@@ -166,6 +178,8 @@ int multiply_one(const Product& p, int64_t index, void* device) {
         read_element(p.out, offset(p.bias, i, p.out), v);
         sum += std::complex<double>(v[0], v[1]);
       }
+      if (p.before) write_element(p.out, const_cast<char*>(offset(p.before, i + j * p.ld_before, p.out)), sum);
+      if (p.activation != Product::Activation::None) sum = activated(p.activation, sum.real());
       write_element(p.out, const_cast<char*>(offset(d, i + j * p.ldd, p.out)), sum);
     }
   return 0;

@@ -16,7 +16,15 @@ using namespace simgpu;
 #define NAME(rest) hipblasLt##rest
 namespace {
 enum Status { kOk = 0, kNotInitialized = 1, kInvalidValue = 3, kExecutionFailed = 5, kNotSupported = 7 };
-enum DescriptionAttribute { kTransposeA = 0, kTransposeB = 1, kEpilogue = 2, kBias = 3, kBiasType = 4 };
+enum DescriptionAttribute {
+  kTransposeA = 0,
+  kTransposeB = 1,
+  kEpilogue = 2,
+  kBias = 3,
+  kBiasType = 4,
+  kBefore = 10,
+  kBeforeLeading = 11
+};
 enum LayoutAttribute { kBatch = 0, kBatchStride = 1 };
 enum PreferenceAttribute { kWorkspace = 1 };
 enum Operation { kKeep = 111, kTranspose = 112, kConjugate = 113 };
@@ -28,7 +36,15 @@ constexpr bool kHasComplex = false;
 #define NAME(rest) cublasLt##rest
 namespace {
 enum Status { kOk = 0, kNotInitialized = 1, kInvalidValue = 7, kExecutionFailed = 13, kNotSupported = 15 };
-enum DescriptionAttribute { kTransposeA = 3, kTransposeB = 4, kEpilogue = 7, kBias = 8, kBiasType = 26 };
+enum DescriptionAttribute {
+  kTransposeA = 3,
+  kTransposeB = 4,
+  kEpilogue = 7,
+  kBias = 8,
+  kBefore = 11,
+  kBeforeLeading = 12,
+  kBiasType = 26
+};
 enum LayoutAttribute { kBatch = 5, kBatchStride = 6 };
 enum PreferenceAttribute { kWorkspace = 1 };
 enum Operation { kKeep = 0, kTranspose = 1, kConjugate = 2 };
@@ -100,6 +116,33 @@ bool has_types(const Description& description, Element in, Element out) {
   return description.compute == kCompute32F || description.compute == kComputeFast;
 }
 
+enum Epilogue : uint32_t { kDefault = 1, kRelu = 2, kAddsBias = 4, kGelu = 32, kKeepsBefore = 128 };
+
+// What is done to the product at its end.
+int understand_epilogue(const Description& description, const Layout& d, Product& p) {
+  const auto epilogue = description.get<uint32_t>(kEpilogue, kDefault);
+  if (epilogue == kDefault) return kOk;
+  if (epilogue & kAddsBias) {
+    p.bias = description.get<const void*>(kBias, nullptr);
+    const int bias_type = description.get<int32_t>(kBiasType, d.type);
+    if (!p.bias) return kInvalidValue;
+    if (bias_type != d.type) return kNotSupported;
+  }
+  switch (epilogue & ~uint32_t{kAddsBias}) {
+    case 0: return kOk;
+    case kRelu: p.activation = Product::Activation::Relu; break;
+    case kGelu | kKeepsBefore:
+      p.before = description.get<void*>(kBefore, nullptr);
+      p.ld_before = description.get<int64_t>(kBeforeLeading, 0);
+      if (!p.before || p.ld_before < p.m || p.ld_before % 8 != 0) return kInvalidValue;
+      [[fallthrough]];
+    case kGelu: p.activation = Product::Activation::GeluTanh; break;
+    default: return kNotSupported;
+  }
+  const bool has_it = p.out == Element::F32 || p.out == Element::F16 || p.out == Element::BF16;
+  return has_it && p.batch == 1 ? int{kOk} : int{kNotSupported};
+}
+
 // The product that descriptions mean, without addresses and scales; a status when they do not fit together.
 int understand(const Description& description, const Layout& a, const Layout& b, const Layout& c, const Layout& d,
                Product& p) {
@@ -133,15 +176,7 @@ int understand(const Description& description, const Layout& a, const Layout& b,
   p.stride_b = b.get<int64_t>(kBatchStride, 0);
   p.stride_c = c.get<int64_t>(kBatchStride, 0);
   p.stride_d = d.get<int64_t>(kBatchStride, 0);
-  const auto epilogue = description.get<uint32_t>(kEpilogue, 1);
-  if (epilogue != 1 && epilogue != 4) return kNotSupported;
-  if (epilogue == 4) {
-    p.bias = description.get<const void*>(kBias, nullptr);
-    const int bias_type = description.get<int32_t>(kBiasType, d.type);
-    if (!p.bias) return kInvalidValue;
-    if (bias_type != d.type) return kNotSupported;
-  }
-  return kOk;
+  return understand_epilogue(description, d, p);
 }
 
 // Scales are of the type that the description was made with.

@@ -8,7 +8,7 @@
 namespace simgpu_tests {
 namespace {
 
-// D = alpha op(A) op(B) + beta D + bias, by columns, floats.
+// D = activation(alpha op(A) op(B) + beta D + bias), by columns, floats.
 struct Problem {
   int m = 0, n = 0, k = 0, batch = 1;
   bool transpose_a = false, transpose_b = false;
@@ -16,17 +16,18 @@ struct Problem {
   int64_t stride_a = 0, stride_b = 0, stride_d = 0;
   float alpha = 1, beta = 0;
   const float *a = nullptr, *b = nullptr, *bias = nullptr;
-  float* d = nullptr;
+  float *d = nullptr, *before = nullptr;
+  uint32_t activation = 0;  // the libraries' number: 2 is relu, 32 is gelu
 };
 
 // The names and numbers in which the two "light" libraries differ.
 struct LtNumbers {
   const char* prefix;
-  int compute, transpose_a, transpose_b, epilogue, bias, batch, stride, keep, transpose;
+  int compute, transpose_a, transpose_b, epilogue, bias, before, before_leading, batch, stride, keep, transpose;
   size_t algorithm_bytes;
 };
-constexpr LtNumbers kCublasLt = {"cublasLt", 68, 3, 4, 7, 8, 5, 6, 0, 1, 64};
-constexpr LtNumbers kHipblasLt = {"hipblasLt", 2, 0, 1, 2, 3, 0, 1, 111, 112, 24};
+constexpr LtNumbers kCublasLt = {"cublasLt", 68, 3, 4, 7, 8, 11, 12, 5, 6, 0, 1, 64};
+constexpr LtNumbers kHipblasLt = {"hipblasLt", 2, 0, 1, 2, 3, 10, 11, 0, 1, 111, 112, 24};
 
 class Lt {
  public:
@@ -46,9 +47,12 @@ class Lt {
     call("MatmulDescCreate", &description, n_.compute, 0);
     set(description, n_.transpose_a, p.transpose_a ? n_.transpose : n_.keep);
     set(description, n_.transpose_b, p.transpose_b ? n_.transpose : n_.keep);
-    if (p.bias) {
-      set(description, n_.epilogue, 4);
-      set(description, n_.bias, p.bias);
+    const uint32_t epilogue = p.activation | (p.bias ? 4u : 0u) | (p.before ? 128u : 0u);
+    if (epilogue) set(description, n_.epilogue, epilogue);
+    if (p.bias) set(description, n_.bias, p.bias);
+    if (p.before) {
+      set(description, n_.before, p.before);
+      set(description, n_.before_leading, int64_t{p.ldd});
     }
     layout(a, p.transpose_a ? p.k : p.m, p.transpose_a ? p.m : p.k, p.lda, p.batch, p.stride_a);
     layout(b, p.transpose_b ? p.n : p.k, p.transpose_b ? p.k : p.n, p.ldb, p.batch, p.stride_b);
@@ -174,6 +178,37 @@ TEST_P(SimGpuBlas, LightLibrariesMultiply) {
   check_all([&](const Problem& p, void* stream) { return lt.multiply(p, nullptr, stream); }, true);
   char* room = device<char>(Lt::kRoom);
   check([&](const Problem& p, void* stream) { return lt.multiply(p, room, stream); }, true, false, 2, 1, 1, true);
+}
+
+TEST_P(SimGpuBlas, LightLibrariesActivate) {
+  Lt lt(library(GetParam() ? "libhipblaslt.so.0" : "libcublasLt.so.12"), GetParam() ? kHipblasLt : kCublasLt);
+  Problem p{2, 1, 1};
+  p.lda = 2;
+  p.ldb = 1;
+  p.ldd = 8;
+  p.a = device(std::vector<float>{1.0f, -3.0f});
+  p.b = device(std::vector<float>{0.5f});
+  p.bias = device(std::vector<float>{1.0f, 1.0f});
+  p.d = device<float>(8);
+  const auto results = [&](const float* from) {
+    EXPECT_EQ(g->synchronize(), 0);
+    return host(from, 2);
+  };
+  p.activation = 2;
+  OK(lt.multiply(p, nullptr, nullptr));
+  EXPECT_EQ(results(p.d), (std::vector<float>{1.5f, 0.0f}));
+  p.activation = 32;
+  p.before = device<float>(8);
+  OK(lt.multiply(p, nullptr, nullptr));
+  EXPECT_EQ(results(p.before), (std::vector<float>{1.5f, -0.5f}));
+  EXPECT_NEAR(results(p.d)[0], 1.39957, 1e-5);
+  EXPECT_NEAR(results(p.d)[1], -0.154286, 1e-5);
+  // Whole groups of eight, and nothing is kept before relu.
+  p.ldd = 4;
+  EXPECT_NE(lt.multiply(p, nullptr, nullptr), 0);
+  p.ldd = 8;
+  p.activation = 2;
+  EXPECT_NE(lt.multiply(p, nullptr, nullptr), 0);
 }
 
 TEST_P(SimGpuBlas, RocBlasMultiplies) {

@@ -326,7 +326,8 @@ def gradient_cases_of(op, entry, seed):
 
 
 def read_records():
-    scope = {**vars(references), **vars(vocabulary), "recurrent_samples": samples.recurrent_samples}
+    shared = {name: getattr(samples, name) for name in ("recurrent_samples", "activated_sums")}
+    scope = {**vars(references), **vars(vocabulary), **shared}
     for path in sorted(RECORDS.glob("*.py")):
         before = len(vocabulary.RECORDS)
         exec(compile(path.read_text(), str(path), "exec"), dict(scope))

@@ -598,6 +598,14 @@ def attention(q, k, v, mask=None, dropout=0.0, causal=False, scale=None, enable_
     return np.einsum("...ls,...se->...le", softmax_of(s), v)
 
 
+def added_product(x, a, b, beta=1, alpha=1):
+    return alpha * (a @ b) + (beta * x if beta else 0)
+
+
+def gelu_tanh(x):
+    return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+
+
 def sigmoid_of(x):
     return 1 / (1 + np.exp(-x))
 

@@ -718,6 +718,17 @@ FACULA_API Tensor addmm(const Tensor& self, const Tensor& mat1, const Tensor& ma
 FACULA_API Tensor& addmm_(Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta = 1, const Scalar& alpha = 1);
 FACULA_API Tensor& addmm_out(Tensor& out, const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta = 1, const Scalar& alpha = 1);
 
+// relu of beta self + alpha mat1 mat2, or with `use_gelu` its gelu in the tanh form. Where self is one row for all and
+// the library of a GPU can, the whole is one call of it.
+FACULA_API Tensor _addmm_activation(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta = 1, const Scalar& alpha = 1, bool use_gelu = false);
+FACULA_API Tensor& _addmm_activation_out(Tensor& out, const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta = 1, const Scalar& alpha = 1, bool use_gelu = false);
+
+// relu of beta self + alpha mat1 mat2.
+FACULA_API Tensor _addmm_relu(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta = 1, const Scalar& alpha = 1);
+
+// gelu in the tanh form of beta self + alpha mat1 mat2, together with that sum, from which gradients are computed.
+FACULA_API std::tuple<Tensor, Tensor> _addmm_gelu(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta = 1, const Scalar& alpha = 1);
+
 // beta self + alpha batch1 batch2 for stacks of matrices.
 FACULA_API Tensor baddbmm(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta = 1, const Scalar& alpha = 1);
 FACULA_API Tensor& baddbmm_(Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta = 1, const Scalar& alpha = 1);

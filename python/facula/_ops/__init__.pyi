@@ -56,6 +56,10 @@ class _adaptive_max_pool3d_result(NamedTuple):
     output: Tensor
     indices: Tensor
 
+class __addmm_gelu_result(NamedTuple):
+    output: Tensor
+    before: Tensor
+
 class __layer_norm_backward_result(NamedTuple):
     grad_input: Tensor
     grad_weight: Tensor
@@ -1694,6 +1698,35 @@ def addmm(
 
 def addmm_(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: _Number = 1, alpha: _Number = 1) -> Tensor:
     """beta self + alpha mat1 mat2. With beta 0 the entries of self do not count, not even NaN."""
+
+def _addmm_activation(
+    input: Tensor,
+    mat1: Tensor,
+    mat2: Tensor,
+    *,
+    beta: _Number = 1,
+    alpha: _Number = 1,
+    use_gelu: _bool = False,
+    out: Tensor | None = None,
+) -> Tensor:
+    """relu of beta self + alpha mat1 mat2, or with `use_gelu` its gelu in the tanh form. Where self is one row for
+    all and the library of a GPU can, the whole is one call of it.
+    """
+
+def _addmm_relu(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: _Number = 1, alpha: _Number = 1) -> Tensor:
+    """relu of beta self + alpha mat1 mat2."""
+
+def _addmm_gelu(
+    input: Tensor,
+    mat1: Tensor,
+    mat2: Tensor,
+    *,
+    beta: _Number = 1,
+    alpha: _Number = 1,
+) -> __addmm_gelu_result:
+    """gelu in the tanh form of beta self + alpha mat1 mat2, together with that sum, from which gradients are
+    computed.
+    """
 
 def baddbmm(
     input: Tensor,
@@ -4567,6 +4600,19 @@ class _TensorOps:
 
     def addmm_(self, mat1: Tensor, mat2: Tensor, *, beta: _Number = 1, alpha: _Number = 1) -> Tensor:
         """beta self + alpha mat1 mat2. With beta 0 the entries of self do not count, not even NaN."""
+
+    def _addmm_activation(
+        self,
+        mat1: Tensor,
+        mat2: Tensor,
+        *,
+        beta: _Number = 1,
+        alpha: _Number = 1,
+        use_gelu: _bool = False,
+    ) -> Tensor:
+        """relu of beta self + alpha mat1 mat2, or with `use_gelu` its gelu in the tanh form. Where self is one row
+        for all and the library of a GPU can, the whole is one call of it.
+        """
 
     def baddbmm(self, batch1: Tensor, batch2: Tensor, *, beta: _Number = 1, alpha: _Number = 1) -> Tensor:
         """beta self + alpha batch1 batch2 for stacks of matrices."""

@@ -8,6 +8,7 @@ from facula._ops import _max_pool2d_with_indices_result as max_pool2d_with_indic
 from facula._ops import _adaptive_max_pool2d_result as adaptive_max_pool2d
 from facula._ops import _max_pool3d_with_indices_result as max_pool3d_with_indices
 from facula._ops import _adaptive_max_pool3d_result as adaptive_max_pool3d
+from facula._ops import __addmm_gelu_result as _addmm_gelu
 from facula._ops import __layer_norm_backward_result as _layer_norm_backward
 from facula._ops import __rms_norm_backward_result as _rms_norm_backward
 from facula._ops import _native_batch_norm_result as native_batch_norm

@@ -126,6 +126,74 @@ constexpr Overload addmm_inplace_overloads[] = {
 };
 constexpr OpEntry addmm_inplace_op = {"addmm_", addmm_inplace_overloads, 1};
 
+PyObject* _addmm_activation_0(Arguments& a) {
+  if (a.has(6)) {
+    auto&& v0 = a.written(6);
+    auto&& v1 = a.tensor(0);
+    auto&& v2 = a.tensor(1);
+    auto&& v3 = a.tensor(2);
+    auto&& v4 = a.scalar(3, 1);
+    auto&& v5 = a.scalar(4, 1);
+    auto&& v6 = a.boolean(5, false);
+    auto made = [&] {
+      const Released released(a.work());
+      return facula::_addmm_activation_out(v0, v1, v2, v3, v4, v5, v6);
+    }();
+    return result(std::move(made));
+  }
+  auto&& v0 = a.tensor(0);
+  auto&& v1 = a.tensor(1);
+  auto&& v2 = a.tensor(2);
+  auto&& v3 = a.scalar(3, 1);
+  auto&& v4 = a.scalar(4, 1);
+  auto&& v5 = a.boolean(5, false);
+  auto made = [&] {
+    const Released released(a.work());
+    return facula::_addmm_activation(v0, v1, v2, v3, v4, v5);
+  }();
+  return result(std::move(made));
+}
+constexpr Overload _addmm_activation_overloads[] = {
+    {"(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1, bool use_gelu=False, Tensor!? out=None)", _addmm_activation_0},
+};
+constexpr OpEntry _addmm_activation_op = {"_addmm_activation", _addmm_activation_overloads, 1};
+
+PyObject* _addmm_relu_0(Arguments& a) {
+  auto&& v0 = a.tensor(0);
+  auto&& v1 = a.tensor(1);
+  auto&& v2 = a.tensor(2);
+  auto&& v3 = a.scalar(3, 1);
+  auto&& v4 = a.scalar(4, 1);
+  auto made = [&] {
+    const Released released(a.work());
+    return facula::_addmm_relu(v0, v1, v2, v3, v4);
+  }();
+  return result(std::move(made));
+}
+constexpr Overload _addmm_relu_overloads[] = {
+    {"(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1)", _addmm_relu_0},
+};
+constexpr OpEntry _addmm_relu_op = {"_addmm_relu", _addmm_relu_overloads, 1};
+
+NamedResult _addmm_gelu_result = {"_addmm_gelu", {"output", "before"}, nullptr};
+
+PyObject* _addmm_gelu_0(Arguments& a) {
+  auto&& v0 = a.tensor(0);
+  auto&& v1 = a.tensor(1);
+  auto&& v2 = a.tensor(2);
+  auto&& v3 = a.scalar(3, 1);
+  auto&& v4 = a.scalar(4, 1);
+  auto made = [&] {
+    const Released released(a.work());
+    return facula::_addmm_gelu(v0, v1, v2, v3, v4);
+  }();
+  return named(_addmm_gelu_result, result(std::move(made)));
+}
+constexpr Overload _addmm_gelu_overloads[] = {
+    {"(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1)", _addmm_gelu_0},
+};
+constexpr OpEntry _addmm_gelu_op = {"_addmm_gelu", _addmm_gelu_overloads, 1};
+
 PyObject* baddbmm_0(Arguments& a) {
   if (a.has(5)) {
     auto&& v0 = a.written(5);
@@ -489,6 +557,7 @@ const PyMethodDef kMethods[] = {
     {"bmm", python_function(op_method<bmm_op>), METH_FASTCALL | METH_KEYWORDS, "bmm($self, mat2)\n--\n\nThe products of two stacks of matrices, pair by pair."},
     {"addmm", python_function(op_method<addmm_op>), METH_FASTCALL | METH_KEYWORDS, "addmm($self, mat1, mat2, *, beta=1, alpha=1)\n--\n\nbeta self + alpha mat1 mat2. With beta 0 the entries of self do not count, not even NaN."},
     {"addmm_", python_function(op_method<addmm_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "addmm_($self, mat1, mat2, *, beta=1, alpha=1)\n--\n\nbeta self + alpha mat1 mat2. With beta 0 the entries of self do not count, not even NaN."},
+    {"_addmm_activation", python_function(op_method<_addmm_activation_op>), METH_FASTCALL | METH_KEYWORDS, "_addmm_activation($self, mat1, mat2, *, beta=1, alpha=1, use_gelu=False)\n--\n\nrelu of beta self + alpha mat1 mat2, or with `use_gelu` its gelu in the tanh form. Where self is one\nrow for all and the library of a GPU can, the whole is one call of it."},
     {"baddbmm", python_function(op_method<baddbmm_op>), METH_FASTCALL | METH_KEYWORDS, "baddbmm($self, batch1, batch2, *, beta=1, alpha=1)\n--\n\nbeta self + alpha batch1 batch2 for stacks of matrices."},
     {"baddbmm_", python_function(op_method<baddbmm_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "baddbmm_($self, batch1, batch2, *, beta=1, alpha=1)\n--\n\nbeta self + alpha batch1 batch2 for stacks of matrices."},
     {"mv", python_function(op_method<mv_op>), METH_FASTCALL | METH_KEYWORDS, "mv($self, vec)\n--\n\nThe product of a matrix and a vector."},
@@ -509,6 +578,9 @@ const PyMethodDef kFunctions[] = {
     {"bmm", python_function(op_function<bmm_op>), METH_FASTCALL | METH_KEYWORDS, "bmm($module, input, mat2, *, out=None)\n--\n\nThe products of two stacks of matrices, pair by pair."},
     {"addmm", python_function(op_function<addmm_op>), METH_FASTCALL | METH_KEYWORDS, "addmm($module, input, mat1, mat2, *, beta=1, alpha=1, out=None)\n--\n\nbeta self + alpha mat1 mat2. With beta 0 the entries of self do not count, not even NaN."},
     {"addmm_", python_function(op_function<addmm_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "addmm_($module, input, mat1, mat2, *, beta=1, alpha=1)\n--\n\nbeta self + alpha mat1 mat2. With beta 0 the entries of self do not count, not even NaN."},
+    {"_addmm_activation", python_function(op_function<_addmm_activation_op>), METH_FASTCALL | METH_KEYWORDS, "_addmm_activation($module, input, mat1, mat2, *, beta=1, alpha=1, use_gelu=False, out=None)\n--\n\nrelu of beta self + alpha mat1 mat2, or with `use_gelu` its gelu in the tanh form. Where self is one\nrow for all and the library of a GPU can, the whole is one call of it."},
+    {"_addmm_relu", python_function(op_function<_addmm_relu_op>), METH_FASTCALL | METH_KEYWORDS, "_addmm_relu($module, input, mat1, mat2, *, beta=1, alpha=1)\n--\n\nrelu of beta self + alpha mat1 mat2."},
+    {"_addmm_gelu", python_function(op_function<_addmm_gelu_op>), METH_FASTCALL | METH_KEYWORDS, "_addmm_gelu($module, input, mat1, mat2, *, beta=1, alpha=1)\n--\n\ngelu in the tanh form of beta self + alpha mat1 mat2, together with that sum, from which gradients\nare computed."},
     {"baddbmm", python_function(op_function<baddbmm_op>), METH_FASTCALL | METH_KEYWORDS, "baddbmm($module, input, batch1, batch2, *, beta=1, alpha=1, out=None)\n--\n\nbeta self + alpha batch1 batch2 for stacks of matrices."},
     {"baddbmm_", python_function(op_function<baddbmm_inplace_op>), METH_FASTCALL | METH_KEYWORDS, "baddbmm_($module, input, batch1, batch2, *, beta=1, alpha=1)\n--\n\nbeta self + alpha batch1 batch2 for stacks of matrices."},
     {"mv", python_function(op_function<mv_op>), METH_FASTCALL | METH_KEYWORDS, "mv($module, input, vec, *, out=None)\n--\n\nThe product of a matrix and a vector."},
@@ -528,6 +600,7 @@ const PyMethodDef kFunctions[] = {
     {nullptr, nullptr, 0, nullptr},
 };
 NamedResult* const kNamed[] = {
+    &_addmm_gelu_result,
     nullptr,
 };
 

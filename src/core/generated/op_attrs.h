@@ -1017,6 +1017,31 @@ struct AddmmAttrs {
   bool operator==(const AddmmAttrs&) const = default;
 };
 
+struct AddmmActivationAttrs {
+  Scalar beta;
+  Scalar alpha;
+  bool use_gelu;
+  static constexpr const char* kNames[] = {"beta", "alpha", "use_gelu"};
+  auto fields() const { return std::tie(beta, alpha, use_gelu); }
+  bool operator==(const AddmmActivationAttrs&) const = default;
+};
+
+struct AddmmReluAttrs {
+  Scalar beta;
+  Scalar alpha;
+  static constexpr const char* kNames[] = {"beta", "alpha"};
+  auto fields() const { return std::tie(beta, alpha); }
+  bool operator==(const AddmmReluAttrs&) const = default;
+};
+
+struct AddmmGeluAttrs {
+  Scalar beta;
+  Scalar alpha;
+  static constexpr const char* kNames[] = {"beta", "alpha"};
+  auto fields() const { return std::tie(beta, alpha); }
+  bool operator==(const AddmmGeluAttrs&) const = default;
+};
+
 struct BaddbmmAttrs {
   Scalar beta;
   Scalar alpha;

@@ -130,6 +130,9 @@ enum class OpId : uint16_t {
   mm,
   bmm,
   addmm,
+  _addmm_activation,
+  _addmm_relu,
+  _addmm_gelu,
   baddbmm,
   mv,
   addmv,
@@ -393,7 +396,7 @@ enum class OpId : uint16_t {
   clamp_min,
   clamp_max,
 };
-inline constexpr size_t kOpCount = 384;
+inline constexpr size_t kOpCount = 387;
 
 enum class OpKind : uint8_t { Pointwise, Reduction, Primitive, Composite, View, Random, Creation };
 

@@ -12,8 +12,11 @@
 
 namespace facula::gpu {
 
-// D = alpha op(A) op(B) + beta D + bias in the words of libraries: matrices lie by columns, op(A) is m by k, op(B) is k
-// by n.
+// What is done to a product, with its bias, as it is written.
+enum class Activation : uint8_t { None, Relu, GeluTanh };
+
+// D = activation(alpha op(A) op(B) + beta D + bias) in the words of libraries: matrices lie by columns, op(A) is m by k,
+// op(B) is k by n.
 struct BlasProblem {
   ScalarType dtype = ScalarType::Float;      // of A and B
   ScalarType out_dtype = ScalarType::Float;  // of D: that of A and B, or int32 for int8
@@ -28,6 +31,8 @@ struct BlasProblem {
   const void* b = nullptr;
   void* d = nullptr;
   const void* bias = nullptr;  // of m elements, added to each column
+  Activation activation = Activation::None;
+  void* before = nullptr;  // what GeluTanh is given goes here, laid out like D; for a batch of one
   double alpha = 1, beta = 0;
 };
 

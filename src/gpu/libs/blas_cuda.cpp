@@ -99,6 +99,8 @@ std::unique_ptr<Blas> find_blas_cuda(int driver_version, std::string& why_not) {
   api.set_epilogue = 7;
   api.set_bias = 8;
   api.set_bias_type = 26;
+  api.set_before = 11;
+  api.set_before_leading = 12;
   api.layout_batch = 5;
   api.layout_batch_stride = 6;
   api.prefer_workspace = 1;
@@ -110,6 +112,9 @@ std::unique_ptr<Blas> find_blas_cuda(int driver_version, std::string& why_not) {
   api.keep = 0;
   api.transpose = 1;
   api.epilogue_bias = 4;
+  api.epilogue_relu = 2;
+  api.epilogue_gelu = 32;
+  api.epilogue_before = 128;
   api.exact_reductions = 2;  // parts in the type of the sums
   api.algorithm_bytes = 64;
   api.result_bytes = 96;

@@ -93,12 +93,17 @@ std::unique_ptr<Blas> find_lt(int driver_version, std::string& why_not) {
   api.set_epilogue = 2;
   api.set_bias = 3;
   api.set_bias_type = 4;
+  api.set_before = 10;
+  api.set_before_leading = 11;
   api.layout_batch = 0;
   api.layout_batch_stride = 1;
   api.prefer_workspace = 1;
   api.keep = 111;
   api.transpose = 112;
   api.epilogue_bias = 4;
+  api.epilogue_relu = 2;
+  api.epilogue_gelu = 32;
+  api.epilogue_before = 128;
   api.algorithm_bytes = 24;
   api.result_bytes = 56;
   api.types = lt_types;
@@ -161,7 +166,7 @@ class RocBlas final : public Blas {
 
   bool matmul(const BlasProblem& p, const StreamRef& stream, const char* op) override {
     int in, out, sums;
-    if (!roc_types(p, in, out, sums) || p.bias) return false;
+    if (!roc_types(p, in, out, sums) || p.bias || p.activation != Activation::None) return false;
     for (int64_t size : {p.m, p.n, p.k, p.batch, p.lda, p.ldb, p.ldd})
       if (size > INT32_MAX) return false;
     RelaxedCapture relaxed;  // a handle asks for memory, and kernels are loaded when they are first used

@@ -20,14 +20,16 @@ namespace {
 
 constexpr int kProposals = 8;  // algorithms asked for
 constexpr int kTries = 3, kUsesBeforeTuning = 3;
-constexpr size_t kMostPlans = 16384;    // kept; about a kilobyte each
-constexpr float kTimedFor = 0.2f;       // milliseconds
-constexpr double kLargeWork = 1 << 21;  // multiplications from which on timing pays
+constexpr size_t kMostPlans = 16384;     // kept; about a kilobyte each
+constexpr float kTimedFor = 0.2f;        // milliseconds
+constexpr double kLargeWork = 1 << 21;   // multiplications from which on timing pays
+constexpr int64_t kBeforeLeading = 8;    // of what the columns of `before` must be a multiple
+constexpr uint8_t kBeforeAlignment = 4;  // as a power of two
 
 // All that a plan depends on. Compared byte by byte: every byte is written.
 struct PlanKey {
   int64_t m, n, k, batch, lda, ldb, ldd, stride_a, stride_b, stride_d;
-  uint8_t dtype, out_dtype, flags, align_a, align_b, align_d, device, reserved;
+  uint8_t dtype, out_dtype, flags, align_a, align_b, align_d, device, epilogue;
 };
 static_assert(std::has_unique_object_representations_v<PlanKey>);
 
@@ -55,7 +57,7 @@ PlanKey key_of(const BlasProblem& p, int device) {
           alignment(p.b),
           alignment(p.d),
           static_cast<uint8_t>(device),
-          0};
+          static_cast<uint8_t>(static_cast<int>(p.activation) | (p.before != nullptr) << 2)};
 }
 
 uint64_t hash_of(const PlanKey& key) {
@@ -127,15 +129,24 @@ class Descriptions {
     if (api_.describe_set(product, api_.set_transpose_a, &how_a, sizeof(how_a)) != 0 ||
         api_.describe_set(product, api_.set_transpose_b, &how_b, sizeof(how_b)) != 0)
       return false;
-    if (!p.bias) return true;
-    // It is of the result's type unless told otherwise; a library that cannot be told assumes that, too.
-    const int32_t type = types.out;
-    static_cast<void>(api_.describe_set(product, api_.set_bias_type, &type, sizeof(type)));
-    return api_.describe_set(product, api_.set_epilogue, &api_.epilogue_bias, sizeof(api_.epilogue_bias)) == 0 &&
-           api_.describe_set(product, api_.set_bias, &p.bias, sizeof(p.bias)) == 0;
+    const uint32_t epilogue =
+        (p.bias ? api_.epilogue_bias : 0) | (p.activation == Activation::Relu ? api_.epilogue_relu : 0) |
+        (p.activation == Activation::GeluTanh ? api_.epilogue_gelu : 0) | (p.before ? api_.epilogue_before : 0);
+    return epilogue == 0 || (api_.describe_set(product, api_.set_epilogue, &epilogue, sizeof(epilogue)) == 0 &&
+                             (!p.bias || describe_bias(p, types)) && (!p.before || describe_before(p)));
   }
 
  private:
+  bool describe_bias(const BlasProblem& p, const LtApi::Types& types) {
+    // It is of the result's type unless told otherwise; a library that cannot be told assumes that, too.
+    const int32_t type = types.out;
+    static_cast<void>(api_.describe_set(product, api_.set_bias_type, &type, sizeof(type)));
+    return api_.describe_set(product, api_.set_bias, &p.bias, sizeof(p.bias)) == 0;
+  }
+  bool describe_before(const BlasProblem& p) {
+    return api_.describe_set(product, api_.set_before, &p.before, sizeof(p.before)) == 0 &&
+           api_.describe_set(product, api_.set_before_leading, &p.ldd, sizeof(p.ldd)) == 0;
+  }
   bool describe_layout(void*& layout, int type, int64_t rows, int64_t columns, int64_t leading, int64_t batch,
                        int64_t stride) {
     if (api_.layout_create(&layout, type, static_cast<uint64_t>(rows), static_cast<uint64_t>(columns), leading) != 0)
@@ -174,6 +185,8 @@ class LtBlas final : public Blas {
 
   bool matmul(const BlasProblem& problem, const StreamRef& stream, const char* op) override {
     if (problem.batch > INT32_MAX) return false;
+    if (problem.before && (problem.ldd % kBeforeLeading != 0 || alignment(problem.before) < kBeforeAlignment))
+      return false;
     const PlanKey key = key_of(problem, stream.device);
     const uint64_t hash = hash_of(key);
     std::atomic<Plan*>& recent = recent_[hash % kRecent];
@@ -269,10 +282,10 @@ class LtBlas final : public Blas {
   bool run(Plan& plan, const Proposal& proposal, const BlasProblem& problem, void* d, const StreamRef& stream,
            const char* op) {
     const ScaleValue alpha(problem.alpha, problem), beta(problem.beta, problem);
-    // The bias is an address inside of the description, which other threads may be using.
+    // Bias and `before` are addresses inside of the description, which other threads may be using.
     std::optional<Descriptions> own;
     void* product = plan.descriptions.product;
-    if (problem.bias) {
+    if (problem.bias || problem.before) {
       own.emplace(api_);
       if (!own->describe_product(problem, plan.types)) return false;
       product = own->product;

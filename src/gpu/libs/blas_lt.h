@@ -33,13 +33,14 @@ struct LtApi {
                 const void* algorithm, void* workspace, size_t workspace_bytes, void* stream) = nullptr;
 
   // Attributes by number; -1 where a library has none.
-  int set_transpose_a, set_transpose_b, set_epilogue, set_bias, set_bias_type;
+  int set_transpose_a, set_transpose_b, set_epilogue, set_bias, set_bias_type, set_before, set_before_leading;
   int layout_batch, layout_batch_stride;
   int prefer_workspace, prefer_reduction = -1, prefer_align_a = -1, prefer_align_b = -1, prefer_align_c = -1,
                         prefer_align_d = -1;
   // Values.
   int32_t keep, transpose;  // what is done to an operand
-  uint32_t epilogue_bias;
+  // What is done to a product at its end, put together from these.
+  uint32_t epilogue_bias, epilogue_relu, epilogue_gelu, epilogue_before;
   uint32_t exact_reductions = 0;  // ways to add up parts that keep the precision of sums
   // Sizes of what `heuristic` writes: an algorithm, then (aligned to 8) its workspace and its status.
   size_t algorithm_bytes, result_bytes;

@@ -190,6 +190,8 @@ struct Product {
   BatchShape batch;
   double alpha, beta;
   const void* bias = nullptr;
+  Activation activation = Activation::None;  // of libraries only
+  void* before = nullptr;
 };
 
 const char* shifted(const void* data, int64_t elements, int width) {
@@ -422,6 +424,8 @@ bool library_calls(Blas& with, const Product& p, const Leading& a, const Leading
   problem.alpha = p.alpha;
   problem.beta = p.beta;
   problem.bias = p.bias;
+  problem.activation = p.activation;
+  problem.before = p.before;
 
   int longest = mk::kBatchDims - 1;
   for (int d = 0; d < mk::kBatchDims; ++d)
@@ -541,6 +545,18 @@ void matmul_bias(const MatmulArgs& args, const void* bias, const Work& work) {
   Product p = product_of(args, element_of(args.dtype, work.op), args.dtype);
   p.bias = bias;
   product(p, args, work);
+}
+
+bool matmul_activation(const MatmulArgs& args, const void* bias, Activation activation, void* before,
+                       const Work& work) {
+  FACULA_INTERNAL_CHECK(args.beta == 0 && args.batch == 1 && (!before || activation == Activation::GeluTanh));
+  if (args.m <= 1 || args.n <= 1 || args.k == 0) return false;  // vectors are our own
+  Product p = product_of(args, element_of(args.dtype, work.op), args.dtype);
+  p.bias = bias;
+  p.activation = activation;
+  p.before = before;
+  enter(work.device, work.op);
+  return batch_shape(args, p.batch) && library_product(p, work);
 }
 
 void matmul_int8(const MatmulArgs& args, const Work& work) {

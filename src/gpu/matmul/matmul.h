@@ -4,6 +4,7 @@
 #include "cpu/gemv.h"
 #include "cpu/matmul.h"
 #include "gpu/encoder.h"
+#include "gpu/libs/blas.h"
 
 #include <cstdint>
 
@@ -16,6 +17,10 @@ void matmul_int8(const MatmulArgs& args, const Work& work);
 void gemv(const GemvArgs& args, const Work& work);
 // C = alpha A B + bias, where `bias` has n elements of args.dtype, one behind the other. args.beta must be 0.
 void matmul_bias(const MatmulArgs& args, const void* bias, const Work& work);
+// C = activation(alpha A B + bias) in one call of a library; the bias may be missing. `before`, laid out like C, gets
+// what GeluTanh is given, unless it is null. For a batch of one, and args.beta must be 0. False: nobody has an answer, and
+// nothing was queued.
+bool matmul_activation(const MatmulArgs& args, const void* bias, Activation activation, void* before, const Work& work);
 
 // How exactly float32 products are computed. `Highest` is float32 throughout; `High` and `Medium` may round the factors
 // to TF32 where the chip multiplies those faster.

@@ -353,6 +353,167 @@ Tensor& Tensor::addmm_(const Tensor& mat1, const Tensor& mat2, const Scalar& bet
   return facula::addmm_(const_cast<Tensor&>(*this), mat1, mat2, beta, alpha);
 }
 
+Tensor _addmm_activation(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta, const Scalar& alpha, bool use_gelu) {
+  if (detail::autocast_active()) [[unlikely]] {
+    const detail::AutocastCall cast(detail::CastPolicy::Lower, detail::CastPolicy::Lower, self, mat1, mat2);
+    if (cast) return facula::_addmm_activation(cast(self), cast(mat1), cast(mat2), beta, alpha, use_gelu);
+  }
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(AddmmActivationAttrs{detail::owned(beta), detail::owned(alpha), detail::owned(use_gelu)});
+    const autograd::NanCheck check(OpId::_addmm_activation, &attrs, false, {{"self", self}, {"mat1", mat1}, {"mat2", mat2}});
+    if (check) return check(facula::_addmm_activation(self, mat1, mat2, beta, alpha, use_gelu));
+    detail::report_call(OpId::_addmm_activation, attrs);
+  }
+  return meaning::_addmm_activation(self, mat1, mat2, beta, alpha, use_gelu);
+}
+
+Tensor& _addmm_activation_out(Tensor& out, const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta, const Scalar& alpha, bool use_gelu) {
+  if (const uint8_t flags = autograd::tracked(out, self, mat1, mat2)) [[unlikely]] autograd::Call(OpId::_addmm_activation, flags, out, self, mat1, mat2).check_out();
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(AddmmActivationAttrs{detail::owned(beta), detail::owned(alpha), detail::owned(use_gelu)});
+    const autograd::NanCheck check(OpId::_addmm_activation, &attrs, true, {{"self", self}, {"mat1", mat1}, {"mat2", mat2}});
+    if (check) return check(facula::_addmm_activation_out(out, self, mat1, mat2, beta, alpha, use_gelu));
+    detail::report_call(OpId::_addmm_activation, attrs);
+  }
+  meaning::write_out(out, meaning::_addmm_activation(self, mat1, mat2, beta, alpha, use_gelu), "_addmm_activation");
+  return out;
+}
+
+Tensor Tensor::_addmm_activation(const Tensor& mat1, const Tensor& mat2, const Scalar& beta, const Scalar& alpha, bool use_gelu) const {
+  return facula::_addmm_activation(*this, mat1, mat2, beta, alpha, use_gelu);
+}
+
+namespace {
+
+struct AddmmReluBackward0 final : autograd::TapeNode {
+  autograd::SavedTensor mat1_;
+  autograd::SavedTensor mat2_;
+  autograd::SavedTensor result_;
+  Scalar beta_{};
+  Scalar alpha_{};
+  std::string name() const override { return "AddmmReluBackward0"; }
+  void run(ArrayRef<Tensor> grads, Tensor* out) override {
+    if (!grads[0].defined()) return;
+    const Tensor shared_mat1 = needs(0) || needs(1) || needs(2) ? mat1_.unpack(*this) : Tensor();
+    const Tensor shared_mat2 = needs(0) || needs(1) || needs(2) ? mat2_.unpack(*this) : Tensor();
+    const Tensor shared_result = needs(0) || needs(1) || needs(2) ? result_.unpack(*this) : Tensor();
+    {
+      auto all = vjp::_addmm_relu({needs(0), needs(1), needs(2)}, grads[0], shared_mat1, shared_mat2, shared_result, detail::borrowed(beta_), detail::borrowed(alpha_));
+      out[0] = std::move(all[0]);
+      out[1] = std::move(all[1]);
+      out[2] = std::move(all[2]);
+    }
+  }
+  void release_saved() override {
+    mat1_.reset();
+    mat2_.reset();
+    result_.reset();
+  }
+};
+
+Tensor _addmm_relu_tracked(uint8_t flags, const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta, const Scalar& alpha) {
+  if (flags == detail::kTracksBatch) {
+    const autograd::BatchCall batch(OpId::_addmm_relu, self, mat1, mat2);
+    return autograd::unflat<Tensor>(autograd::batch_loop(
+        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::_addmm_relu(t[0], t[1], t[2], beta, alpha)); }));
+  }
+  autograd::Call call(OpId::_addmm_relu, flags, self, mat1, mat2);
+  auto node = call.node<AddmmReluBackward0>();
+  if (node) {
+    if (node->needs(0) || node->needs(1) || node->needs(2)) node->mat1_.save(mat1);
+    if (node->needs(0) || node->needs(1) || node->needs(2)) node->mat2_.save(mat2);
+    node->beta_ = detail::owned(beta);
+    node->alpha_ = detail::owned(alpha);
+  }
+  Tensor result = [&] {
+    const detail::Below below;
+    return facula::_addmm_relu(self, mat1, mat2, beta, alpha);
+  }();
+  if (node) {
+    if (node->needs(0) || node->needs(1) || node->needs(2)) node->result_.save_output(result, 0, call.dual());
+  }
+  call.finish(node, result);
+  return result;
+}
+
+}  // namespace
+
+Tensor _addmm_relu(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta, const Scalar& alpha) {
+  if (const uint8_t flags = autograd::tracked(self, mat1, mat2)) [[unlikely]] return _addmm_relu_tracked(flags, self, mat1, mat2, beta, alpha);
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(AddmmReluAttrs{detail::owned(beta), detail::owned(alpha)});
+    const autograd::NanCheck check(OpId::_addmm_relu, &attrs, false, {{"self", self}, {"mat1", mat1}, {"mat2", mat2}});
+    if (check) return check(facula::_addmm_relu(self, mat1, mat2, beta, alpha));
+    detail::report_call(OpId::_addmm_relu, attrs);
+  }
+  return meaning::_addmm_relu(self, mat1, mat2, beta, alpha);
+}
+
+namespace {
+
+struct AddmmGeluBackward0 final : autograd::TapeNode {
+  autograd::SavedTensor mat1_;
+  autograd::SavedTensor mat2_;
+  autograd::SavedTensor before_;
+  Scalar beta_{};
+  Scalar alpha_{};
+  std::string name() const override { return "AddmmGeluBackward0"; }
+  void run(ArrayRef<Tensor> grads, Tensor* out) override {
+    const Tensor shared_mat1 = needs(0) || needs(1) || needs(2) ? mat1_.unpack(*this) : Tensor();
+    const Tensor shared_mat2 = needs(0) || needs(1) || needs(2) ? mat2_.unpack(*this) : Tensor();
+    const Tensor shared_before = needs(0) || needs(1) || needs(2) ? before_.unpack(*this) : Tensor();
+    {
+      auto all = vjp::_addmm_gelu({needs(0), needs(1), needs(2)}, grads, shared_mat1, shared_mat2, shared_before, detail::borrowed(beta_), detail::borrowed(alpha_));
+      out[0] = std::move(all[0]);
+      out[1] = std::move(all[1]);
+      out[2] = std::move(all[2]);
+    }
+  }
+  void release_saved() override {
+    mat1_.reset();
+    mat2_.reset();
+    before_.reset();
+  }
+};
+
+std::tuple<Tensor, Tensor> _addmm_gelu_tracked(uint8_t flags, const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta, const Scalar& alpha) {
+  if (flags == detail::kTracksBatch) {
+    const autograd::BatchCall batch(OpId::_addmm_gelu, self, mat1, mat2);
+    return autograd::unflat<std::tuple<Tensor, Tensor>>(autograd::batch_loop(
+        batch, [&](autograd::BatchTensors t) { return autograd::flat(facula::_addmm_gelu(t[0], t[1], t[2], beta, alpha)); }));
+  }
+  autograd::Call call(OpId::_addmm_gelu, flags, self, mat1, mat2);
+  auto node = call.node<AddmmGeluBackward0>();
+  if (node) {
+    if (node->needs(0) || node->needs(1) || node->needs(2)) node->mat1_.save(mat1);
+    if (node->needs(0) || node->needs(1) || node->needs(2)) node->mat2_.save(mat2);
+    node->beta_ = detail::owned(beta);
+    node->alpha_ = detail::owned(alpha);
+  }
+  std::tuple<Tensor, Tensor> result = [&] {
+    const detail::Below below;
+    return facula::_addmm_gelu(self, mat1, mat2, beta, alpha);
+  }();
+  if (node) {
+    if (node->needs(0) || node->needs(1) || node->needs(2)) node->before_.save_output(std::get<1>(result), 1, call.dual());
+  }
+  call.finish(node, result);
+  return result;
+}
+
+}  // namespace
+
+std::tuple<Tensor, Tensor> _addmm_gelu(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta, const Scalar& alpha) {
+  if (const uint8_t flags = autograd::tracked(self, mat1, mat2)) [[unlikely]] return _addmm_gelu_tracked(flags, self, mat1, mat2, beta, alpha);
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(AddmmGeluAttrs{detail::owned(beta), detail::owned(alpha)});
+    const autograd::NanCheck check(OpId::_addmm_gelu, &attrs, false, {{"self", self}, {"mat1", mat1}, {"mat2", mat2}});
+    if (check) return check(facula::_addmm_gelu(self, mat1, mat2, beta, alpha));
+    detail::report_call(OpId::_addmm_gelu, attrs);
+  }
+  return meaning::_addmm_gelu(self, mat1, mat2, beta, alpha);
+}
+
 namespace {
 
 struct BaddbmmBackward0 final : autograd::TapeNode {

@@ -131,6 +131,8 @@ Tensor bmm_mat2(const Tensor& grad, const Tensor& self);
 Tensor addmm_self(const Tensor& grad, const Scalar& beta);
 Tensor addmm_mat1(const Tensor& grad, const Tensor& mat2, const Scalar& alpha);
 Tensor addmm_mat2(const Tensor& grad, const Tensor& mat1, const Scalar& alpha);
+std::array<Tensor, 3> _addmm_relu(std::array<bool, 3> needs, const Tensor& grad, const Tensor& mat1, const Tensor& mat2, const Tensor& result, const Scalar& beta, const Scalar& alpha);
+std::array<Tensor, 3> _addmm_gelu(std::array<bool, 3> needs, ArrayRef<Tensor> grads, const Tensor& mat1, const Tensor& mat2, const Tensor& before, const Scalar& beta, const Scalar& alpha);
 Tensor baddbmm_self(const Tensor& grad, const Scalar& beta);
 Tensor baddbmm_batch1(const Tensor& grad, const Tensor& batch2, const Scalar& alpha);
 Tensor baddbmm_batch2(const Tensor& grad, const Tensor& batch1, const Scalar& alpha);

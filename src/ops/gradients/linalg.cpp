@@ -99,6 +99,32 @@ Tensor addmm_mat2(const Tensor& grad, const Tensor& mat1, const Scalar& alpha) {
   return scaled_by(mm_mat2(grad, mat1), alpha);
 }
 
+namespace {
+
+// From the gradient of beta self + alpha mat1 mat2 to those of its tensors.
+std::array<Tensor, 3> sum_gradients(std::array<bool, 3> needs, const Tensor& grad, const Tensor& mat1,
+                                    const Tensor& mat2, const Scalar& beta, const Scalar& alpha) {
+  return {needs[0] ? addmm_self(grad, beta) : Tensor(), needs[1] ? addmm_mat1(grad, mat2, alpha) : Tensor(),
+          needs[2] ? addmm_mat2(grad, mat1, alpha) : Tensor()};
+}
+
+}  // namespace
+
+std::array<Tensor, 3> _addmm_relu(std::array<bool, 3> needs, const Tensor& grad, const Tensor& mat1, const Tensor& mat2,
+                                  const Tensor& result, const Scalar& beta, const Scalar& alpha) {
+  return sum_gradients(needs, relu_self(grad, result), mat1, mat2, beta, alpha);
+}
+
+std::array<Tensor, 3> _addmm_gelu(std::array<bool, 3> needs, ArrayRef<Tensor> grads, const Tensor& mat1,
+                                  const Tensor& mat2, const Tensor& before, const Scalar& beta, const Scalar& alpha) {
+  Tensor grad = grads[1];
+  if (grads[0].defined()) {
+    const Tensor through = gelu_self(grads[0], before, "tanh");
+    grad = grad.defined() ? grad + through : through;
+  }
+  return sum_gradients(needs, grad, mat1, mat2, beta, alpha);
+}
+
 Tensor baddbmm_self(const Tensor& grad, const Scalar& beta) { return scaled_by(grad, beta); }
 Tensor baddbmm_batch1(const Tensor& grad, const Tensor& batch2, const Scalar& alpha) {
   return scaled_by(bmm_self(grad, batch2), alpha);
