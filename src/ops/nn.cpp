@@ -55,7 +55,7 @@ int64_t check_normalized_shape(const Tensor& input, IntArrayRef shape, const cha
   return n;
 }
 
-// Weight or bias of a normalisation: undefined when absent, else contiguous in the dtype that is computed in.
+// Weight or bias of a normalisation: undefined when absent, else contiguous in the dtype that kernels want.
 Tensor check_affine(const std::optional<Tensor>& given, const Tensor& input, IntArrayRef shape, const char* what,
                     const char* op) {
   if (!given || !given->defined()) return Tensor();
@@ -69,7 +69,7 @@ Tensor check_affine(const std::optional<Tensor>& given, const Tensor& input, Int
   FACULA_CHECK(w->device == t->device, DeviceError, op,
                ": Expected all tensors to be on the same device, but found at least two devices, ", t->device.str(),
                " (input) and ", w->device.str(), " (", what, ")! Move them to one with .to(device)");
-  return w->device.is_meta() ? *given : as_contiguous(as_dtype(*given, working_dtype(t->dtype)));
+  return w->device.is_meta() ? *given : as_contiguous(as_dtype(*given, weight_dtype(*given, t->dtype)));
 }
 
 Tensor affine(Tensor x, const Tensor& weight, const Tensor& bias, ScalarType dtype) {
@@ -93,9 +93,11 @@ Tensor layer_norm(const Tensor& input, IntArrayRef normalized_shape, const std::
   const char* op = "layer_norm";
   check_input(input, input.defined() ? input.impl()->dtype : kFloat, op);
   const int64_t n = check_normalized_shape(input, normalized_shape, op);
-  const Tensor w = check_affine(weight, input, normalized_shape, "weight", op),
-               b = check_affine(bias, input, normalized_shape, "bias", op);
+  Tensor w = check_affine(weight, input, normalized_shape, "weight", op),
+         b = check_affine(bias, input, normalized_shape, "bias", op);
   const TensorImpl* t = input.impl();
+  if (w.defined() && b.defined() && w.scalar_type() != b.scalar_type())
+    for (Tensor* each : {&w, &b}) *each = as_dtype(*each, working_dtype(t->dtype));
   if (t->device.is_meta()) return new_tensor(t->sizes, t->dtype, t->device, op);
   if (!has_kernel(OpId::layer_norm, t->device.type())) [[unlikely]] {
     const Tensor x = as_dtype(input, working_dtype(t->dtype));

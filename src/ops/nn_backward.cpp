@@ -93,7 +93,7 @@ std::tuple<Tensor, Tensor, Tensor> _layer_norm_backward(const Tensor& grad_outpu
     call_kernel<void(const Tensor&, const Tensor&, int64_t, const Tensor&, double, const Tensor&, const Tensor&,
                      const Tensor&)>(
         OpId::_layer_norm_backward, device.type(), as_contiguous(grad_output), as_contiguous(input), n,
-        present(weight) ? as_contiguous(as_dtype(*weight, work)) : Tensor(), eps, gi, gw, gb);
+        present(weight) ? as_contiguous(as_dtype(*weight, weight_dtype(*weight, dtype))) : Tensor(), eps, gi, gw, gb);
     return {gi, gw, gb};
   }
   const DimVector dims = last_dims(normalized_shape.size());
@@ -121,7 +121,7 @@ std::tuple<Tensor, Tensor> _rms_norm_backward(const Tensor& grad_output, const T
     Tensor gi = new_tensor(input.sizes(), dtype, device, op), gw = new_tensor(normalized_shape, work, device, op);
     call_kernel<void(const Tensor&, const Tensor&, int64_t, const Tensor&, double, const Tensor&, const Tensor&)>(
         OpId::_rms_norm_backward, device.type(), as_contiguous(grad_output), as_contiguous(input), n,
-        present(weight) ? as_contiguous(as_dtype(*weight, work)) : Tensor(), epsilon, gi, gw);
+        present(weight) ? as_contiguous(as_dtype(*weight, weight_dtype(*weight, dtype))) : Tensor(), epsilon, gi, gw);
     return {gi, gw};
   }
   const DimVector dims = last_dims(normalized_shape.size());

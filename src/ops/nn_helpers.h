@@ -13,6 +13,11 @@ inline bool present(const std::optional<Tensor>& t) { return t && t->defined(); 
 // Half types compute in float.
 constexpr ScalarType working_dtype(ScalarType t) { return t == kDouble ? kDouble : kFloat; }
 
+// Half types compute in float, but kernels of GPUs read weights as they are.
+inline ScalarType weight_dtype(const Tensor& weight, ScalarType input) {
+  return weight.is_cuda() && weight.scalar_type() == input ? input : working_dtype(input);
+}
+
 // -count, ..., -1
 inline DimVector last_dims(size_t count) {
   DimVector dims;

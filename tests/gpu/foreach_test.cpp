@@ -61,8 +61,13 @@ int list_launches(const std::function<void()>& call) {
   graph.debug_dump(path);
   std::ifstream file(path);
   int found = 0;
-  for (std::string line; std::getline(file, line);)
-    found += line.find("label") != std::string::npos && line.find("list") != std::string::npos;
+  // A node's label begins with its number; its name follows behind that or in the next line.
+  bool labelled = false;
+  for (std::string line; std::getline(file, line);) {
+    const bool label = line.find("label") != std::string::npos;
+    found += (label || labelled) && line.find("list") != std::string::npos;
+    labelled = label;
+  }
   std::remove(path.c_str());
   return found;
 }

@@ -6,7 +6,7 @@
 
 namespace facula {
 
-// The order of members is what gpu/primitives/norm.cpp writes. Weight and bias are in the compute type, or null.
+// The order of members is what gpu/primitives/norm.cpp writes. Weight and bias are of one dtype, or null.
 struct NormArgs {
   const void* in;
   const void* grad;  // backward only
@@ -23,35 +23,54 @@ struct NormArgs {
 };
 
 // N elements of a weight from `at` on, 0 outside of the row.
-template <class C, int N, class Index>
-FACULA_DEVICE void read_weight(const void* weight, Index at, Index n, bool aligned, C (&values)[N]) {
-  const C* from = static_cast<const C*>(weight);
+template <class W, int N, class Index>
+FACULA_DEVICE void read_weight_bits(const void* weight, Index at, Index n, bool aligned,
+                                    Pack<typename W::Bits, N>& pack) {
+  const typename W::Bits* from = static_cast<const typename W::Bits*>(weight);
   if (aligned && at + N <= n) {
-    Pack<C, N> pack;
     pack.read(from + at);
-    FACULA_UNROLL
-    for (int e = 0; e < N; ++e) values[e] = pack.at[e];
   } else {
     FACULA_UNROLL
-    for (int e = 0; e < N; ++e) values[e] = at + e >= 0 && at + e < n ? from[at + e] : C(0);
+    for (int e = 0; e < N; ++e) pack.at[e] = is_part(at + e, n) ? from[at + e] : W::store(typename W::Compute(0));
   }
 }
+template <class W, int N, class Index>
+FACULA_DEVICE void read_weight(const void* weight, Index at, Index n, bool aligned, typename W::Compute (&values)[N]) {
+  Pack<typename W::Bits, N> pack;
+  read_weight_bits<W>(weight, at, n, aligned, pack);
+  unpack<W>(pack, values);
+}
 
-// x becomes (x - mean) r, times the weight, plus the bias.
-template <class C, int N, class Index>
-FACULA_DEVICE void scale_and_shift(const NormArgs& args, Index at, Index n, C mean, C r, C (&x)[N]) {
+// x becomes (x - mean) r, times the weight, plus the bias, for K packs that begin at at(0), at(1), ...: the weights of two come at once,
+// where registers have room for them.
+template <class W, class C, int N, int K, class At, class Index>
+FACULA_DEVICE void scale_and_shift(const NormArgs& args, At at, Index n, C mean, C r, C (&x)[K][N]) {
+  constexpr int kAtOnce = sizeof(typename W::Bits) <= 2 && K % 2 == 0 ? 2 : 1;
+  Pack<typename W::Bits, N> weights[kAtOnce], biases[kAtOnce];
   FACULA_UNROLL
-  for (int e = 0; e < N; ++e) x[e] = (x[e] - mean) * r;
-  C w[N];
-  if (args.weight) {
-    read_weight(args.weight, at, n, args.aligned != 0, w);
+  for (int first = 0; first < K; first += kAtOnce) {
     FACULA_UNROLL
-    for (int e = 0; e < N; ++e) x[e] *= w[e];
-  }
-  if (args.bias) {
-    read_weight(args.bias, at, n, args.aligned != 0, w);
+    for (int k = 0; k < kAtOnce; ++k) {
+      if (args.weight) read_weight_bits<W>(args.weight, at(first + k), n, args.aligned != 0, weights[k]);
+      if (args.bias) read_weight_bits<W>(args.bias, at(first + k), n, args.aligned != 0, biases[k]);
+    }
     FACULA_UNROLL
-    for (int e = 0; e < N; ++e) x[e] += w[e];
+    for (int k = 0; k < kAtOnce; ++k) {
+      C(&now)[N] = x[first + k];
+      C w[N];
+      FACULA_UNROLL
+      for (int e = 0; e < N; ++e) now[e] = (now[e] - mean) * r;
+      if (args.weight) {
+        unpack<W>(weights[k], w);
+        FACULA_UNROLL
+        for (int e = 0; e < N; ++e) now[e] *= w[e];
+      }
+      if (args.bias) {
+        unpack<W>(biases[k], w);
+        FACULA_UNROLL
+        for (int e = 0; e < N; ++e) now[e] += w[e];
+      }
+    }
   }
 }
 
@@ -59,10 +78,12 @@ FACULA_DEVICE void scale_and_shift(const NormArgs& args, Index at, Index n, C me
 template <class C, int N, class Index>
 FACULA_DEVICE C squares(const C (&x)[N], C mean, Index at, Index n) {
   C sum = C(0);
-  FACULA_UNROLL
-  for (int e = 0; e < N; ++e) {
-    const C d = x[e] - mean;
-    sum += is_part(at + e, n) ? d * d : C(0);
+  if (at >= 0 && at + N <= n) {
+    FACULA_UNROLL
+    for (int e = 0; e < N; ++e) sum += (x[e] - mean) * (x[e] - mean);
+  } else {
+    FACULA_UNROLL
+    for (int e = 0; e < N; ++e) sum += is_part(at + e, n) ? (x[e] - mean) * (x[e] - mean) : C(0);
   }
   return sum;
 }
@@ -81,34 +102,42 @@ FACULA_DEVICE int group_count(int group, int width, int before, int n) {
   return count;
 }
 
-// What a group of kRowLanes threads, or in the end a whole team, finds in its part of a row: the mean and the squares of what differs
-// from it; for gradients also the sums of v and of v times what differs from the mean. Groups find their own and a team joins them: one
+// What a group of kRowLanes threads, or in the end a whole team, finds in its part of a row: the mean, and sums of the squares of what
+// differs from it, of v, and of v times what differs, where v is what gradients ask for. Groups find their own and a team joins them: one
 // barrier, and no difference of large sums.
 template <class C>
-struct RowMoments {
+struct NormSums {
+  C squares, level, slope;
+};
+template <class C>
+struct NormGroup {
   C mean, squares, level, slope;
 };
-struct AddMoments {
+struct AddNormSums {
   static constexpr bool kCommutes = true;
   template <class C>
-  FACULA_DEVICE RowMoments<C> operator()(const RowMoments<C>& a, const RowMoments<C>& b) const {
-    return {a.mean, a.squares + b.squares, a.level + b.level, a.slope + b.slope};
+  FACULA_DEVICE NormSums<C> operator()(const NormSums<C>& a, const NormSums<C>& b) const {
+    return {a.squares + b.squares, a.level + b.level, a.slope + b.slope};
   }
 };
-// `found` is the group's; `room` was not used since the last barrier but one. `count` is that of the group whose part this thread reads.
-template <bool kCenter, class C>
-FACULA_DEVICE RowMoments<C> join_groups(const RowMoments<C>& found, int width, int n, C count, RowMoments<C>* room) {
+// Makes what a group found that of its team. `room` was not used since the last barrier but one; `count` is that of the group whose part
+// this thread reads.
+template <bool kCenter, bool kGradient, class C>
+FACULA_DEVICE void join_groups(C& mean, NormSums<C>& sums, int width, int n, C count, NormGroup<C>* room) {
   const int thread = static_cast<int>(threadIdx.x);
   const int groups = width / kRowLanes, first = (thread & ~(width - 1)) / kRowLanes;
-  if ((thread & (kRowLanes - 1)) == 0) room[thread / kRowLanes] = found;
+  if ((thread & (kRowLanes - 1)) == 0) room[thread / kRowLanes] = {mean, sums.squares, sums.level, sums.slope};
   block_barrier();
-  RowMoments<C> part = room[first + (thread & (groups - 1))];
+  const NormGroup<C> part = room[first + (thread & (groups - 1))];
+  sums = {part.squares, part.level, part.slope};
   if constexpr (kCenter) {
-    const C mean = lanes_all(part.mean * count, groups, AddValues()) / static_cast<C>(n);
+    mean = lanes_all(part.mean * count, groups, AddValues()) / static_cast<C>(n);
     const C off = part.mean - mean;
-    part = {mean, part.squares + count * off * off, part.level, part.slope + part.level * off};
+    sums.squares += count * off * off;
+    sums.slope += part.level * off;
   }
-  return lanes_all(part, groups, AddMoments());
+  if constexpr (kGradient) sums = lanes_all(sums, groups, AddNormSums());
+  else sums.squares = lanes_all(sums.squares, groups, AddValues());
 }
 template <class C>
 FACULA_DEVICE C inverse_root(C variance, double eps) {
@@ -117,11 +146,11 @@ FACULA_DEVICE C inverse_root(C variance, double eps) {
 
 // ---- forward ------------------------------------------------------------------------------------------------------------------
 
-template <DType t, int N, int K, bool kCenter>
+template <DType t, DType w, int N, int K, bool kCenter>
 FACULA_DEVICE void norm_rows(const NormArgs& args) {
   using M = Memory<t>;
   using C = typename M::Compute;
-  __shared__ RowMoments<C> room[kMostRowGroups];
+  __shared__ NormGroup<C> room[kMostRowGroups];
   const RowPlace place = row_place(args.rows, args.width_shift);
   const int n = place.live ? static_cast<int>(args.n) : 0;
   const int64_t start = (place.live ? place.row : 0) * args.n;
@@ -129,43 +158,38 @@ FACULA_DEVICE void norm_rows(const NormArgs& args) {
   const int before = elements_before<N>(from);
   const auto at = [&](int k) { return (k * place.width + place.member) * N - before; };
   C x[K][N];
-  FACULA_UNROLL
-  for (int k = 0; k < K; ++k) read_part<M>(from, at(k), n, C(0), x[k]);
-  const int lanes = place.width < kRowLanes ? place.width : kRowLanes;
+  read_row<M>(from, at, n, C(0), x);
+  const int lanes = place.width < kRowLanes ? place.width : kRowLanes, groups = place.width / kRowLanes;
   const auto count_of = [&](int group) {
     return static_cast<C>(group_count<N, K>(group, place.width, before, static_cast<int>(args.n)));
   };
-  RowMoments<C> found{C(0), C(0), C(0), C(0)};
+  C mean = C(0);
+  NormSums<C> sums{C(0), C(0), C(0)};
   if constexpr (kCenter) {
-    C sum = C(0);
     FACULA_UNROLL
     for (int k = 0; k < K; ++k) {
       FACULA_UNROLL
-      for (int e = 0; e < N; ++e) sum += x[k][e];
+      for (int e = 0; e < N; ++e) mean += x[k][e];
     }
     const C own = count_of(place.member / kRowLanes);
-    found.mean = lanes_all(sum, lanes, AddValues()) / (own > C(0) ? own : C(1));
+    mean = lanes_all(mean, lanes, AddValues()) / (own > C(0) ? own : C(1));
   }
   FACULA_UNROLL
-  for (int k = 0; k < K; ++k) found.squares += squares(x[k], found.mean, at(k), n);
-  found.squares = lanes_all(found.squares, lanes, AddValues());
-  if (place.width > kRowLanes) {
-    const int groups = place.width / kRowLanes;
-    found = join_groups<kCenter>(found, place.width, static_cast<int>(args.n),
-                                 count_of(static_cast<int>(threadIdx.x) & (groups - 1)), room);
-  }
-  const C mean = found.mean, r = inverse_root(found.squares / static_cast<C>(args.n), args.eps);
+  for (int k = 0; k < K; ++k) sums.squares += squares(x[k], mean, at(k), n);
+  sums.squares = lanes_all(sums.squares, lanes, AddValues());
+  if (groups > 1)
+    join_groups<kCenter, false>(mean, sums, place.width, static_cast<int>(args.n),
+                                count_of(static_cast<int>(threadIdx.x) & (groups - 1)), room);
+  const C r = inverse_root(sums.squares / static_cast<C>(args.n), args.eps);
   if (!place.live) return;
   typename M::Bits* to = static_cast<typename M::Bits*>(args.out) + start;
+  scale_and_shift<Memory<w>>(args, at, n, mean, r, x);
   FACULA_UNROLL
-  for (int k = 0; k < K; ++k) {
-    scale_and_shift(args, at(k), n, mean, r, x[k]);
-    write_part<M>(to, at(k), n, x[k]);
-  }
+  for (int k = 0; k < K; ++k) write_part<M>(to, at(k), n, x[k]);
 }
 
 // One block a row, of any length: the row is read three times.
-template <DType t, int N, bool kCenter>
+template <DType t, DType w, int N, bool kCenter>
 FACULA_DEVICE void norm_long(const NormArgs& args) {
   using M = Memory<t>;
   using C = typename M::Compute;
@@ -179,25 +203,26 @@ FACULA_DEVICE void norm_long(const NormArgs& args) {
     FACULA_NO_UNROLL
     for (int64_t at = static_cast<int64_t>(threadIdx.x) * N - before; at < n;
          at += static_cast<int64_t>(blockDim.x) * N) {
-      C x[N];
-      read_part<M>(from, at, n, C(0), x);
+      C x[1][N];
+      read_part<M>(from, at, n, C(0), x[0]);
       f(at, x);
     }
   };
   C mean = C(0);
   if constexpr (kCenter) {
-    over([&](int64_t, C(&x)[N]) {
+    over([&](int64_t, C(&x)[1][N]) {
       FACULA_UNROLL
-      for (int e = 0; e < N; ++e) mean += x[e];
+      for (int e = 0; e < N; ++e) mean += x[0][e];
     });
     mean = team_all(mean, static_cast<int>(blockDim.x), room, AddValues()) / count;
   }
   C sum = C(0);
-  over([&](int64_t at, C(&x)[N]) { sum += squares(x, mean, at, n); });
+  over([&](int64_t at, C(&x)[1][N]) { sum += squares(x[0], mean, at, n); });
   const C r = inverse_root(team_all(sum, static_cast<int>(blockDim.x), room, AddValues()) / count, args.eps);
-  over([&](int64_t at, C(&x)[N]) {
-    scale_and_shift(args, at, n, mean, r, x);
-    write_part<M>(to, at, n, x);
+  over([&](int64_t at, C(&x)[1][N]) {
+    scale_and_shift<Memory<w>>(
+        args, [at](int) { return at; }, n, mean, r, x);
+    write_part<M>(to, at, n, x[0]);
   });
 }
 
@@ -205,12 +230,12 @@ FACULA_DEVICE void norm_long(const NormArgs& args) {
 // With h = (x - mean) r and v = grad times weight: (v - mean of v - h mean of v h) r for the input; sums over the rows of grad h and
 // of grad for weight and bias. A block walks many rows and keeps its part of these sums in registers.
 
-template <DType t, int N, int K, bool kCenter>
+template <DType t, DType tw, int N, int K, bool kCenter>
 FACULA_DEVICE void norm_backward(const NormArgs& args) {
   using M = Memory<t>;
   using C = typename M::Compute;
-  __shared__ RowMoments<C> rooms[2][kMostRowGroups];  // in turn: one barrier a row is enough
-  FACULA_DYNAMIC_SHARED(C, sums);                     // 2 n, where a block has several teams
+  __shared__ NormGroup<C> rooms[2][kMostRowGroups];  // in turn: one barrier a row is enough
+  FACULA_DYNAMIC_SHARED(C, sums);                    // 2 n, where a block has several teams
   const int thread = static_cast<int>(threadIdx.x), width = 1 << args.width_shift;
   const int member = thread & (width - 1), team = thread >> args.width_shift;
   const int teams = static_cast<int>(blockDim.x) >> args.width_shift;
@@ -219,7 +244,7 @@ FACULA_DEVICE void norm_backward(const NormArgs& args) {
   C w[K][N], weight_sum[K][N], bias_sum[K][N];
   FACULA_UNROLL
   for (int k = 0; k < K; ++k) {
-    if (args.weight) read_weight(args.weight, at(k), n, args.aligned != 0, w[k]);
+    if (args.weight) read_weight<Memory<tw>>(args.weight, at(k), n, args.aligned != 0, w[k]);
     FACULA_UNROLL
     for (int e = 0; e < N; ++e) {
       if (!args.weight) w[k][e] = C(1);
@@ -254,30 +279,30 @@ FACULA_DEVICE void norm_backward(const NormArgs& args) {
       unpack<M>(next_g[k], g[k]);
     }
     if (first + step < args.rows) fetch(row + step);
-    RowMoments<C> found{C(0), C(0), C(0), C(0)};
+    C mean = C(0);
+    NormSums<C> found{C(0), C(0), C(0)};
     if constexpr (kCenter) {
-      C sum = C(0);
       FACULA_UNROLL
       for (int k = 0; k < K; ++k) {
         FACULA_UNROLL
-        for (int e = 0; e < N; ++e) sum += x[k][e];
+        for (int e = 0; e < N; ++e) mean += x[k][e];
       }
-      found.mean = lanes_all(sum, lanes, AddValues()) * one_over_own;
+      mean = lanes_all(mean, lanes, AddValues()) * one_over_own;
     }
     FACULA_UNROLL
     for (int k = 0; k < K; ++k) {
       if (at(k) >= n) continue;
       FACULA_UNROLL
       for (int e = 0; e < N; ++e) {
-        const C d = x[k][e] - found.mean, v = g[k][e] * w[k][e];
+        const C d = x[k][e] - mean, v = g[k][e] * w[k][e];
         found.squares += d * d;
         found.level += v;
         found.slope += v * d;
       }
     }
-    found = lanes_all(found, lanes, AddMoments());
-    if (width > kRowLanes) {
-      found = join_groups<kCenter>(found, width, n, other, rooms[turn_of_room]);
+    found = lanes_all(found, lanes, AddNormSums());
+    if (groups > 1) {
+      join_groups<kCenter, true>(mean, found, width, n, other, rooms[turn_of_room]);
       turn_of_room ^= 1;
     }
     const C r = inverse_root(found.squares * one_over_n, args.eps);
@@ -287,7 +312,7 @@ FACULA_DEVICE void norm_backward(const NormArgs& args) {
     for (int k = 0; k < K; ++k) {
       FACULA_UNROLL
       for (int e = 0; e < N; ++e) {
-        const C h = (x[k][e] - found.mean) * r;
+        const C h = (x[k][e] - mean) * r;
         weight_sum[k][e] += g[k][e] * h;
         bias_sum[k][e] += g[k][e];
         x[k][e] = (g[k][e] * w[k][e] - level - h * slope) * r;
@@ -325,7 +350,7 @@ FACULA_DEVICE void norm_backward(const NormArgs& args) {
 }
 
 // Rows that do not fit into registers, one block each; leaves mean and inverse deviation for `norm_columns`.
-template <DType t, int N, bool kCenter>
+template <DType t, DType tw, int N, bool kCenter>
 FACULA_DEVICE void norm_backward_long(const NormArgs& args) {
   using M = Memory<t>;
   using C = typename M::Compute;
@@ -363,7 +388,7 @@ FACULA_DEVICE void norm_backward_long(const NormArgs& args) {
   const auto read_both = [&](int64_t at) {
     read_part<M>(from, at, n, mean, x);
     read_part<M>(grad, at, n, C(0), g);
-    if (args.weight) read_weight(args.weight, at, n, args.aligned != 0, w);
+    if (args.weight) read_weight<Memory<tw>>(args.weight, at, n, args.aligned != 0, w);
     FACULA_UNROLL
     for (int e = 0; e < N; ++e) {
       x[e] = (x[e] - mean) * r;

@@ -14,12 +14,17 @@ inline constexpr int kRowLanes = 32;  // threads that agree by shuffles, whateve
 // op over the values of the first `count` threads of each kRowLanes, the same bits for each of them.
 template <class T, class Op>
 FACULA_DEVICE T lanes_all(T value, int count, Op op) {
-  FACULA_UNROLL
-  for (int distance = 1; distance < kRowLanes; distance *= 2) {
-    if (distance >= count) continue;
+  const auto join = [&](int distance) {
     const T other = lane_xor(value, distance);
     if constexpr (Op::kCommutes) value = op(value, other);
     else value = (static_cast<int>(threadIdx.x) & distance) != 0 ? op(other, value) : op(value, other);
+  };
+  if (count == kRowLanes) {
+    FACULA_UNROLL
+    for (int distance = 1; distance < kRowLanes; distance *= 2) join(distance);
+  } else {
+    FACULA_NO_UNROLL
+    for (int distance = 1; distance < count; distance *= 2) join(distance);
   }
   return value;
 }
@@ -177,6 +182,16 @@ FACULA_DEVICE void read_bits(const typename M::Bits* row, Index at, Index n, typ
     FACULA_UNROLL
     for (int e = 0; e < N; ++e) pack.at[e] = is_part(at + e, n) ? row[at + e] : fill;
   }
+}
+// K packs from at(0), at(1), ... on as values: all are on their way before the first is looked at.
+template <class M, int N, int K, class At>
+FACULA_DEVICE void read_row(const typename M::Bits* row, At at, int n, typename M::Compute fill,
+                            typename M::Compute (&values)[K][N]) {
+  Pack<typename M::Bits, N> packs[K];
+  FACULA_UNROLL
+  for (int k = 0; k < K; ++k) read_bits<M>(row, at(k), n, M::store(fill), packs[k]);
+  FACULA_UNROLL
+  for (int k = 0; k < K; ++k) unpack<M>(packs[k], values[k]);
 }
 // Writes those of N values that lie in the row.
 template <class M, int N, class Index, class S>

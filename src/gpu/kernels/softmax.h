@@ -48,13 +48,10 @@ FACULA_DEVICE void softmax_rows(const SoftmaxArgs& args) {
   const int64_t start = (place.live ? place.row : 0) * n;
   const typename In::Bits* from = static_cast<const typename In::Bits*>(args.in) + start;
   const int before = elements_before<N>(from);
+  const auto at = [&](int k) { return (k * place.width + place.member) * N - before; };
   C x[K][N];
+  read_row<In>(from, at, place.live ? n : 0, lowest_value<C>(), x);
   C top = lowest_value<C>();
-  FACULA_UNROLL
-  for (int k = 0; k < K; ++k) {
-    const int at = (k * place.width + place.member) * N - before;
-    read_part<In>(from, at, place.live ? n : 0, lowest_value<C>(), x[k]);
-  }
   FACULA_UNROLL
   for (int k = 0; k < K; ++k) {
     FACULA_UNROLL
@@ -78,10 +75,9 @@ FACULA_DEVICE void softmax_rows(const SoftmaxArgs& args) {
   const C factor = kLog ? expr::m::log(sum) : C(1) / sum;
   FACULA_UNROLL
   for (int k = 0; k < K; ++k) {
-    const int at = (k * place.width + place.member) * N - before;
     FACULA_UNROLL
     for (int e = 0; e < N; ++e) x[k][e] = kLog ? x[k][e] - top - factor : x[k][e] * factor;
-    write_part<Out>(to, at, n, x[k]);
+    write_part<Out>(to, at(k), n, x[k]);
   }
 }
 
@@ -235,13 +231,10 @@ FACULA_DEVICE void softmax_backward_rows(const SoftmaxArgs& args) {
   const typename M::Bits* grad = static_cast<const typename M::Bits*>(args.in) + start;
   const typename M::Bits* result = static_cast<const typename M::Bits*>(args.result) + start;
   const int before = elements_before<N>(grad);
+  const auto at = [&](int k) { return (k * place.width + place.member) * N - before; };
   C g[K][N], y[K][N];
-  FACULA_UNROLL
-  for (int k = 0; k < K; ++k) {
-    const int at = (k * place.width + place.member) * N - before;
-    read_part<M>(grad, at, n, C(0), g[k]);
-    read_part<M>(result, at, n, C(0), y[k]);
-  }
+  read_row<M>(grad, at, n, C(0), g);
+  read_row<M>(result, at, n, C(0), y);
   C sum = C(0);
   FACULA_UNROLL
   for (int k = 0; k < K; ++k) {
@@ -253,10 +246,9 @@ FACULA_DEVICE void softmax_backward_rows(const SoftmaxArgs& args) {
   typename M::Bits* to = static_cast<typename M::Bits*>(args.out) + start;
   FACULA_UNROLL
   for (int k = 0; k < K; ++k) {
-    const int at = (k * place.width + place.member) * N - before;
     FACULA_UNROLL
     for (int e = 0; e < N; ++e) g[k][e] = gradient_value<kLog>(g[k][e], y[k][e], sum);
-    write_part<M>(to, at, n, g[k]);
+    write_part<M>(to, at(k), n, g[k]);
   }
 }
 

@@ -6,7 +6,7 @@ namespace facula::gpu {
 namespace {
 
 constexpr int kLongThreads = 1024;
-constexpr int64_t kMostSumBlocks = 512;  // blocks that leave sums of the gradients of weight and bias
+constexpr int64_t kMostSumBlocks = 256;  // blocks that leave sums of the gradients of weight and bias
 
 // The order of members is that of kernels/norm.h.
 struct Arguments {
@@ -32,20 +32,25 @@ void* target_of(const Tensor& t) { return t.defined() ? t.impl()->data() : nullp
 
 bool aligned_16(const void* data) { return reinterpret_cast<uintptr_t>(data) % 16 == 0; }
 
-// Packs in registers: log2, and whether they have one element; then long rows; then the same for gradients.
-enum Form : size_t { kRows = 0, kLong = 8, kBackward = 10, kBackwardLong = 18, kForms = 20 };
+// Packs in registers: log2, and whether they have one element, for three sizes of blocks; then long rows; then the same for gradients.
+enum Form : size_t { kRows = 0, kLong = 24, kBackward = 26, kBackwardLong = 34, kForms = 36 };
 size_t team_form(size_t form, const RowTeam& team) {
   return form + static_cast<size_t>(std::countr_zero(static_cast<unsigned>(team.packs))) * 2 + (team.pack == 1);
 }
 
-const Kernel& kernel_of(size_t form, const char* function, ScalarType t, int pack, int packs, bool center,
-                        int threads = kLongThreads) {
-  static auto* table = new KernelTable<kForms * 4 * 2>;
-  return table->get((form * 4 + float_number(t)) * 2 + center, [&] {
+// Weights are of the input's dtype or of the compute type; without any, it does not matter.
+bool has_wide_weights(ScalarType t, const Tensor& weight, const Tensor& bias) {
+  const Tensor& one = weight.defined() ? weight : bias;
+  return one.defined() && one.impl()->dtype != t;
+}
+const Kernel& kernel_of(size_t form, const char* function, ScalarType t, bool wide, int pack, int packs, bool center,
+                        const char* bounds = "1024") {
+  static auto* table = new KernelTable<kForms * 4 * 2 * 2>;
+  return table->get(((form * 4 + float_number(t)) * 2 + wide) * 2 + center, [&] {
     return template_kernel("norm.h", function, "NormArgs",
-                           str(function, "<", dtype_text(t), ", ", pack, packs ? str(", ", packs) : "", ", ",
-                               center ? "true" : "false", ">"),
-                           threads);
+                           str(function, "<", dtype_text(t), ", ", dtype_text(wide ? kFloat : t), ", ", pack,
+                               packs ? str(", ", packs) : "", ", ", center ? "true" : "false", ">"),
+                           bounds);
   });
 }
 
@@ -56,7 +61,8 @@ void launch_with(const Kernel& kernel, uint32_t blocks, int threads, uint32_t sh
   launch(kernel, {blocks}, {static_cast<uint32_t>(threads)}, shared, args.pointers(), work);
 }
 
-// Rows of `n` entries; input and result are contiguous and of one dtype, weight and bias contiguous in the compute type or undefined.
+// Rows of `n` entries; input and result are contiguous and of one dtype, weight and bias contiguous and of that dtype or both of the compute
+// type, or undefined.
 void forward(const char* op, const Tensor& input, int64_t n, const Tensor& weight, const Tensor& bias, double eps,
              const Tensor& result, bool center) {
   const TensorImpl *in = input.impl(), *out = result.impl();
@@ -74,13 +80,18 @@ void forward(const char* op, const Tensor& input, int64_t n, const Tensor& weigh
   const int pack = pack_of({{a.in, t}, {a.out, t}});
   const bool aligned = rows_aligned(a.in, t, n, pack);
   a.aligned = aligned && aligned_16(a.weight) && aligned_16(a.bias);
+  const bool wide = has_wide_weights(t, weight, bias);
   const RowTeam team = row_team(n, pack, aligned, t == kDouble ? 16 : 32);
   if (team.packs == 0)
-    return launch_with(kernel_of(kLong + (pack == 1), "norm_long", t, pack, 0, center), blocks_for(a.rows, 1, op),
+    return launch_with(kernel_of(kLong + (pack == 1), "norm_long", t, wide, pack, 0, center), blocks_for(a.rows, 1, op),
                        kLongThreads, 0, a, work);
   a.width_shift = team.width_shift;
-  launch_with(kernel_of(team_form(kRows, team), "norm_rows", t, pack, team.packs, center), team.blocks(a.rows, op),
-              team.threads(), 0, a, work);
+  // As many blocks at once as leave the registers that a row takes.
+  constexpr const char* kBounds[] = {"128, 7", "256, 3", "1024"};
+  const size_t size = team.threads() <= kRowThreads ? 0 : team.threads() <= 2 * kRowThreads ? 1 : 2;
+  launch_with(
+      kernel_of(team_form(kRows + 8 * size, team), "norm_rows", t, wide, pack, team.packs, center, kBounds[size]),
+      team.blocks(a.rows, op), team.threads(), 0, a, work);
 }
 
 void layer_norm_gpu(const Tensor& input, int64_t n, const Tensor& weight, const Tensor& bias, double eps,
@@ -129,13 +140,13 @@ void add_up(const DeviceScratch& partials, int64_t blocks, int64_t n, ScalarType
 }
 
 // Rows that do not fit into registers: first the gradient of the input, then sums over columns.
-void backward_long(Arguments& a, ScalarType t, int pack, bool center, const Tensor& to_weight, const Tensor& to_bias,
-                   const Work& work) {
+void backward_long(Arguments& a, ScalarType t, bool wide, int pack, bool center, const Tensor& to_weight,
+                   const Tensor& to_bias, const Work& work) {
   const ScalarType compute = t == kDouble ? kDouble : kFloat;
   const size_t width = elementSize(compute);
   DeviceScratch stats(work.device, static_cast<size_t>(a.rows) * 2 * width, work.op);
   a.stats = stats.data();
-  launch_with(kernel_of(kBackwardLong + (pack == 1), "norm_backward_long", t, pack, 0, center),
+  launch_with(kernel_of(kBackwardLong + (pack == 1), "norm_backward_long", t, wide, pack, 0, center),
               blocks_for(a.rows, 1, work.op), kLongThreads, 0, a, work);
   const int64_t shares = std::min<int64_t>(32, a.rows);
   DeviceScratch partials(work.device, static_cast<size_t>(shares * 2 * a.n) * width, work.op);
@@ -147,8 +158,8 @@ void backward_long(Arguments& a, ScalarType t, int pack, bool center, const Tens
   add_up(partials, shares, a.n, compute, to_weight, to_bias, work);
 }
 
-// `grad`, `input` and `to_input` are contiguous and of one dtype, the others contiguous in the compute type; weight may be undefined, and
-// so may the gradient of the bias.
+// `grad`, `input` and `to_input` are contiguous and of one dtype, the weight of that dtype, too, or of the compute type, in which the others
+// are; it may be undefined, and so may the gradient of the bias.
 void backward(const char* op, const Tensor& grad, const Tensor& input, int64_t n, const Tensor& weight, double eps,
               const Tensor& to_input, const Tensor& to_weight, const Tensor& to_bias, bool center) {
   const TensorImpl* in = input.impl();
@@ -165,8 +176,9 @@ void backward(const char* op, const Tensor& grad, const Tensor& input, int64_t n
   int pack = pack_of({{a.in, t}, {a.grad, t}, {a.out, t}});
   if (!rows_aligned(a.in, t, n, pack)) pack = 1;
   a.aligned = aligned_16(a.weight);
+  const bool wide = has_wide_weights(t, weight, Tensor());
   const RowTeam team = backward_team(n, t, pack);
-  if (team.packs == 0) return backward_long(a, t, pack, center, to_weight, to_bias, work);
+  if (team.packs == 0) return backward_long(a, t, wide, pack, center, to_weight, to_bias, work);
   a.width_shift = team.width_shift;
   const int64_t teams = team.threads() >> team.width_shift;
   const int64_t blocks = std::min(kMostSumBlocks, ceil_div(a.rows, teams));
@@ -174,8 +186,8 @@ void backward(const char* op, const Tensor& grad, const Tensor& input, int64_t n
   DeviceScratch partials(work.device(), static_cast<size_t>(blocks * 2 * n) * width, op);
   a.partials = partials.data();
   const size_t shared = teams > 1 ? static_cast<size_t>(2 * n) * width : 0;
-  launch_with(kernel_of(team_form(kBackward, team), "norm_backward", t, pack, team.packs, center,
-                        has_many(team, t) ? kManyThreads : kLongThreads),
+  launch_with(kernel_of(team_form(kBackward, team), "norm_backward", t, wide, pack, team.packs, center,
+                        has_many(team, t) ? "512" : "1024"),
               static_cast<uint32_t>(blocks), team.threads(), static_cast<uint32_t>(shared), a, work);
   add_up(partials, blocks, n, compute, to_weight, to_bias, work);
 }
