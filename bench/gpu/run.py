@@ -37,6 +37,11 @@ BARS = [
     (r"^(transpose|bcast|strided|permute)_", "TB/s", 3.6),
     (r"^(sum|mean|var|argmax|logsumexp)_", "TB/s", 3.8),
     (r"^randn_", "TB/s", 3.0),
+    (r"^softmax_bf16_", "TB/s", 3.5),
+    (r"^layernorm_fwd_", "TB/s", 3.8),
+    (r"^layernorm_bwd_", "TB/s", 3.0),
+    (r"^adamw_fused_", "TB/s", 3.8),
+    (r"^cross_entropy_fwdbwd_", "us", 700),
     (r"^(mm|bmm|linear|gemv|int_mm)_", "peer", 0.98),
     (r"^sdpa_fwd_bf16_B1H16S16384D128$", "us", 6374),  # 345 TFLOP/s
     (r"^sdpa_bwd_bf16_B1H16S16384D128$", "us", 18326),  # 300 TFLOP/s
