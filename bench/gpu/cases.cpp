@@ -295,11 +295,18 @@ std::vector<BenchCase> matmul_cases() {
              const Tensor y = f(bias, x, w);
              if (backward) autograd::grad({y}, {x, w, bias}, {g});
            };
+           // Some rows, and the gradient of x in them, which depends on no others.
            return Prepared{run, [=] {
-                             const NoGradGuard guard;
-                             const Tensor few = x.narrow(0, m / 3, 8).cpu().to(kDouble);
-                             return relative_error(f(bias, x, w).narrow(0, m / 3, 8).cpu(),
-                                                   f(bias.cpu().to(kDouble), few, w.cpu().to(kDouble)));
+                             const auto some = [&](const Tensor& t) { return t.detach().narrow(0, m / 3, 8).cpu(); };
+                             const Tensor few = some(x).to(kDouble).requires_grad_(backward);
+                             const Tensor y = f(bias, x, w);
+                             const Tensor want = f(bias.detach().cpu().to(kDouble), few, w.detach().cpu().to(kDouble));
+                             double worst = relative_error(some(y), want.detach());
+                             if (backward)
+                               worst = std::max(
+                                   worst, relative_error(some(autograd::grad({y}, {x}, {g})[0]),
+                                                         autograd::grad({want}, {few}, {some(g).to(kDouble)})[0]));
+                             return worst;
                            }};
          }});
   };

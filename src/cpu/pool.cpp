@@ -21,13 +21,13 @@ namespace facula {
 namespace HWY_NAMESPACE {
 namespace {
 
-// best = max(best, x) with the place of what was taken. NaN wins.
+// best = max(best, x) with the place of what was taken. NaN wins, and stays.
 template <class T>
 HWY_INLINE void take_larger(const T* x, int64_t step, int64_t place, int64_t place_step, T* best, int32_t* at,
                             int64_t n) {
   if (step == 1) {
     for (int64_t i = 0; i < n; ++i) {
-      const bool take = !(x[i] <= best[i]);
+      const bool take = x[i] > best[i] || x[i] != x[i];
       best[i] = take ? x[i] : best[i];
       at[i] = take ? static_cast<int32_t>(place + i * place_step) : at[i];
     }
@@ -35,7 +35,7 @@ HWY_INLINE void take_larger(const T* x, int64_t step, int64_t place, int64_t pla
   }
   for (int64_t i = 0; i < n; ++i) {
     const T value = x[i * step];
-    const bool take = !(value <= best[i]);
+    const bool take = value > best[i] || value != value;
     best[i] = take ? value : best[i];
     at[i] = take ? static_cast<int32_t>(place + i * place_step) : at[i];
   }
@@ -264,11 +264,8 @@ void max_pool(const PoolArgs& a, const Tensor& input, const Tensor& output, cons
                  [&](int64_t b, int64_t e) { max_planes<T>(a, in, out, at, b, e); });
 }
 
-int64_t checked_place(int64_t place, int64_t places) {
-  FACULA_CHECK(place >= 0 && place < places, IndexError, "_max_pool_backward: index ", place,
-               " is out of range for a channel of ", places, " entries. Pass the indices that the pooling gave");
-  return place;
-}
+// Windows with nothing inside have a place that is nobody's.
+inline bool is_place(int64_t place, int64_t places) { return place >= 0 && place < places; }
 
 template <class T>
 void max_pool_backward(const PoolArgs& a, const Tensor& grad_output, const Tensor& indices, const Tensor& grad_input) {
@@ -284,7 +281,8 @@ void max_pool_backward(const PoolArgs& a, const Tensor& grad_output, const Tenso
         T* sample = out + n * places * c;
         std::fill_n(sample, places * c, T(0));
         for (int64_t o = n * outs * c; o < (n + 1) * outs * c; o += c)
-          for (int64_t i = 0; i < c; ++i) sample[checked_place(at[o + i], places) * c + i] += g[o + i];
+          for (int64_t i = 0; i < c; ++i)
+            if (is_place(at[o + i], places)) sample[at[o + i] * c + i] += g[o + i];
       }
     });
   }
@@ -292,7 +290,8 @@ void max_pool_backward(const PoolArgs& a, const Tensor& grad_output, const Tenso
     for (int64_t p = b; p < e; ++p) {
       T* plane = out + p * places;
       std::fill_n(plane, places, T(0));
-      for (int64_t o = p * outs; o < (p + 1) * outs; ++o) plane[checked_place(at[o], places)] += g[o];
+      for (int64_t o = p * outs; o < (p + 1) * outs; ++o)
+        if (is_place(at[o], places)) plane[at[o]] += g[o];
     }
   });
 }

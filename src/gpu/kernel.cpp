@@ -247,8 +247,9 @@ void Kernel::mark_shared(uint32_t bytes, int device, const char* op) const {
   static std::mutex mutex;  // a smaller mark would take a larger one's place
   std::lock_guard lock(mutex);
   if (bytes <= allowed.load(std::memory_order_relaxed)) return;
-  // What is more than the chip has is the launch's to refuse, in better words.
-  if (bytes > static_cast<uint32_t>(chip.shared_memory_per_block) &&
+  // What the kernel's text itself takes counts, too. What is more than the chip has is the launch's to refuse, in better words.
+  constexpr uint32_t kMostOfText = 16 << 10;
+  if (bytes + kMostOfText > static_cast<uint32_t>(chip.shared_memory_per_block) &&
       bytes <= static_cast<uint32_t>(chip.shared_memory_per_block_optin))
     check(need_driver(op).allow_shared_memory(on(device, op), static_cast<int>(bytes)), op);
   allowed.store(bytes, std::memory_order_relaxed);

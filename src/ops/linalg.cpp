@@ -240,6 +240,17 @@ std::tuple<Tensor, Tensor> _addmm_gelu(const Tensor& self, const Tensor& mat1, c
   return {output, before};
 }
 
+// A view has the tangents of its base, even if those came later.
+static bool has_tangents(const Tensor& a, const Tensor& b, const Tensor& c, int flags) {
+  if ((flags & (detail::kTracksTangent | detail::kTracksView)) == 0) return false;
+  autograd::Inputs inputs;
+  for (const Tensor* t : {&a, &b, &c}) inputs.add(*t);
+  SmallVector<uint32_t, 2> levels;
+  SmallVector<bool, 8> dual;
+  autograd::find_levels(inputs, levels, dual);
+  return !levels.empty();
+}
+
 Tensor _addmm_activation(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
                          const Scalar& alpha, bool use_gelu) {
   const int flags = autograd::tracked(self, mat1, mat2);
@@ -249,7 +260,7 @@ Tensor _addmm_activation(const Tensor& self, const Tensor& mat1, const Tensor& m
   }
   if (!use_gelu) return facula::_addmm_relu(self, mat1, mat2, beta, alpha);
   const bool learns = GradMode::is_enabled() && (self.requires_grad() || mat1.requires_grad() || mat2.requires_grad());
-  if (learns || (flags & detail::kTracksTangent))
+  if (learns || has_tangents(self, mat1, mat2, flags))
     return std::get<0>(facula::_addmm_gelu(self, mat1, mat2, beta, alpha));
   return activated_product(self, mat1, mat2, beta, alpha, gpu::Activation::GeluTanh, nullptr, "_addmm_activation");
 }

@@ -83,7 +83,7 @@ PoolArgs pool_args(IntArrayRef input, IntArrayRef output, IntArrayRef kernel, In
 ScalarType pooling_dtype(const Tensor& t) { return t.is_cuda() ? t.scalar_type() : working_dtype(t.scalar_type()); }
 
 void check_primitive(const Tensor& self, IntArrayRef input, IntArrayRef output, IntArrayRef kernel, IntArrayRef stride,
-                     IntArrayRef padding, const char* op) {
+                     IntArrayRef padding, IntArrayRef dilation, const char* op) {
   check_computed_float(impl_of(self, op).dtype, op, "Convert the input to float, double, half or bfloat16 first");
   const size_t rank = output.size();
   FACULA_CHECK(rank >= 1 && rank <= 3 && input.size() == rank + 2, ShapeError, op, ": an input of size ",
@@ -93,6 +93,14 @@ void check_primitive(const Tensor& self, IntArrayRef input, IntArrayRef output, 
   for (size_t d = 0; d < rank; ++d)
     FACULA_CHECK(kernel.empty() || (kernel[d] > 0 && stride[d] > 0 && padding[d] >= 0), ValueError, op,
                  ": kernel and stride must be positive, padding not negative");
+  FACULA_CHECK(dilation.empty() || dilation.size() == rank, ShapeError, op, ": dilation must have ", rank, " numbers");
+  for (const int64_t d : dilation) FACULA_CHECK(d > 0, ValueError, op, ": dilation must be positive, got ", d);
+}
+
+// The gradient of an output has the batch and the channels of the input.
+void check_samples(IntArrayRef gradient, IntArrayRef input, const char* op) {
+  FACULA_CHECK(gradient.slice(0, 2) == input.slice(0, 2), ShapeError, op, ": a gradient of size ", to_text(gradient),
+               " does not fit an input of size ", to_text(input), ": batch and channels must be the same");
 }
 
 struct Prepared {
@@ -186,7 +194,7 @@ std::tuple<Tensor, Tensor> _max_pool(const Tensor& self, IntArrayRef output_size
                                      IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation) {
   const char* op = "_max_pool";
   const TensorImpl& x = impl_of(self, op);
-  check_primitive(self, x.sizes, output_size, kernel_size, stride, padding, op);
+  check_primitive(self, x.sizes, output_size, kernel_size, stride, padding, dilation, op);
   FACULA_CHECK(x.numel <= kMostPlaces || x.numel / x.sizes[0] / x.sizes[1] <= kMostPlaces, ShapeError, op,
                ": an image of size ", to_text(IntArrayRef(x.sizes)), " has more than 2^31 places; cut it into parts");
   const DimVector sizes = with_space(x.sizes, output_size);
@@ -208,7 +216,8 @@ Tensor _max_pool_backward(const Tensor& grad_output, const Tensor& indices, IntA
   FACULA_CHECK(g.sizes.size() >= 3 && IntArrayRef(g.sizes) == IntArrayRef(at.sizes) && at.dtype == kLong, ShapeError,
                op, ": gradient ", to_text(IntArrayRef(g.sizes)), " and indices ", to_text(IntArrayRef(at.sizes)),
                " must have one shape, and indices be int64");
-  check_primitive(grad_output, input_size, IntArrayRef(g.sizes).slice(2), kernel_size, stride, padding, op);
+  check_primitive(grad_output, input_size, IntArrayRef(g.sizes).slice(2), kernel_size, stride, padding, dilation, op);
+  check_samples(g.sizes, input_size, op);
   common_device({&grad_output, &indices}, op);
   if (g.device.is_meta()) return new_tensor(input_size, g.dtype, g.device, op);
   // Indices lie as the input of the pooling lay.
@@ -229,7 +238,7 @@ Tensor _avg_pool(const Tensor& self, IntArrayRef output_size, IntArrayRef kernel
                  IntArrayRef padding, bool count_include_pad, std::optional<int64_t> divisor_override) {
   const char* op = "_avg_pool";
   const TensorImpl& x = impl_of(self, op);
-  check_primitive(self, x.sizes, output_size, kernel_size, stride, padding, op);
+  check_primitive(self, x.sizes, output_size, kernel_size, stride, padding, {}, op);
   const DimVector sizes = with_space(x.sizes, output_size);
   if (x.device.is_meta()) return new_tensor(sizes, x.dtype, x.device, op);
   const Prepared p(self);
@@ -251,7 +260,8 @@ Tensor _avg_pool_backward(const Tensor& grad_output, IntArrayRef input_size, Int
   const TensorImpl& g = impl_of(grad_output, op);
   FACULA_CHECK(g.sizes.size() >= 3, ShapeError, op, ": the gradient must have a batch, channels and space, got ",
                to_text(IntArrayRef(g.sizes)));
-  check_primitive(grad_output, input_size, IntArrayRef(g.sizes).slice(2), kernel_size, stride, padding, op);
+  check_primitive(grad_output, input_size, IntArrayRef(g.sizes).slice(2), kernel_size, stride, padding, {}, op);
+  check_samples(g.sizes, input_size, op);
   if (g.device.is_meta()) return new_tensor(input_size, g.dtype, g.device, op);
   const Prepared p(grad_output);
   Tensor result = p.result(input_size, p.input.scalar_type(), op);

@@ -5,6 +5,8 @@
 #include "error_text.h"
 #include "libraries.h"
 
+#include <facula/cuda.h>
+
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -135,11 +137,34 @@ TEST_F(GpuAddmmActivation, IsOneCallOfTheLibrary) {
 }
 
 TEST_F(GpuAddmmActivation, KeepsTheSumOnlyWhereSomebodyLearns) {
-  const Tensor bias = randn({16}).to(kGpu), a = randn({8, 32}).to(kGpu), w = leaf(randn({32, 16})).to(kGpu);
+  const Tensor bias = randn({512}).to(kGpu), a = randn({256, 32}).to(kGpu), w = leaf(randn({32, 512})).to(kGpu);
   EXPECT_EQ(_addmm_activation(bias, a, w, 1, 1, true).grad_fn()->name(), "AddmmGeluBackward0");
   EXPECT_EQ(_addmm_activation(bias, a, w).grad_fn()->name(), "AddmmReluBackward0");
+  const auto held = [&] {
+    const auto before = cuda::memory_allocated();
+    const Tensor y = _addmm_activation(bias, a, w, 1, 1, true);
+    return cuda::memory_allocated() - before;
+  };
+  const auto learning = held();
   const NoGradGuard guard;
-  EXPECT_FALSE(_addmm_activation(bias, a, w, 1, 1, true).requires_grad());
+  EXPECT_EQ(learning, 2 * held());
+}
+
+// A view has the tangent that its base gets later.
+TEST_F(GpuAddmmActivation, TangentsOfViews) {
+  for (const Device device : {Device(kCPU), kGpu}) {
+    const Tensor bias = randn({8}).to(device), a = randn({4, 6}).to(device), p = randn({8, 6}).to(device),
+                 t = randn({8, 6}).to(device);
+    autograd::DualLevel level;
+    Tensor w = zeros({8, 6}).to(device);
+    const Tensor view = w.t();
+    w.copy_(level.make_dual(p, t));
+    const Tensor want = level.unpack_dual(by_parts(bias, a, view, 1, 1, true)).second,
+                 have = level.unpack_dual(_addmm_activation(bias, a, view, 1, 1, true)).second;
+    ASSERT_TRUE(want.defined());
+    ASSERT_TRUE(have.defined());
+    expect_close(have, want.cpu(), "tangent");
+  }
 }
 
 TEST_F(GpuAddmmActivation, SecondGradients) {

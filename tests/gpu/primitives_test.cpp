@@ -153,6 +153,37 @@ TEST_F(GpuPrimitives, BatchNormInBothLayouts) {
   }
 }
 
+// As much shared memory as blocks have without being asked, of which the kernel itself takes some: a row that is not aligned like its result.
+TEST_F(GpuPrimitives, SoftmaxOfARowThatJustFits) {
+  for (const int64_t n : {int64_t{12288}, int64_t{12287}, int64_t{11777}}) {
+    const Tensor x = randn({n + 1});
+    expect_close(x.to(kGpu).slice(0, 1).softmax(0), x.slice(0, 1).softmax(0), "row of " + std::to_string(n), 8);
+  }
+}
+
+// Teams behind the last row add nothing, also where nothing keeps their root from being zero.
+TEST_F(GpuPrimitives, GradientsOfNormsWithoutEpsilon) {
+  const Tensor x = randn({3, 8}), g = randn({3, 8}), w = randn({8});
+  const auto [want, want_weight, want_bias] = _layer_norm_backward(g, x, {8}, w, 0.0);
+  const auto [have, have_weight, have_bias] = _layer_norm_backward(g.to(kGpu), x.to(kGpu), {8}, w.to(kGpu), 0.0);
+  expect_close(have, want, "input", 16);
+  expect_close(have_weight, want_weight, "weight", 16);
+  expect_close(have_bias, want_bias, "bias", 16);
+  expect_close(std::get<1>(_rms_norm_backward(g.to(kGpu), x.to(kGpu), {8}, w.to(kGpu), 0.0)),
+               std::get<1>(_rms_norm_backward(g, x, {8}, w, 0.0)), "weight of rms_norm", 16);
+}
+
+TEST_F(GpuPrimitives, MaxPoolingKeepsNan) {
+  Tensor x = randn({1, 2, 12});
+  x.select(2, 4).fill_(NAN);
+  for (const Tensor& on : {x, x.to(kGpu)}) {
+    const auto [values, places] = max_pool1d_with_indices(on, {3});
+    EXPECT_TRUE(values.cpu().select(2, 1).isnan().all().item<bool>());
+    EXPECT_FALSE(values.cpu().select(2, 0).isnan().any().item<bool>());
+    EXPECT_TRUE((places.cpu().select(2, 1) == 4).all().item<bool>());
+  }
+}
+
 // Windows that overlap, leave entries out, have gaps or are shared out evenly, over channels that are read one by one and side by side.
 TEST_F(GpuPrimitives, MaxPoolingOfAllKindsAndItsGradient) {
   struct Windows {

@@ -1,6 +1,7 @@
 // LSTM and GRU layers on a GPU against the CPU in double precision: networks of several layers and both directions with the gradients of
 // all that they have, layers by themselves, graphs, and how many launches a step takes.
 #include "closeness.h"
+#include "libraries.h"
 
 #include "gpu/matmul/matmul.h"
 
@@ -240,8 +241,7 @@ TEST_F(GpuRecurrent, OnAnotherStream) {
 
 // Nodes of the graph of a call, whose products are our own.
 int64_t launches(const std::function<void()>& call) {
-  const bool library = gpu::allow_blas();
-  gpu::set_allow_blas(false);
+  const BlasScope own(false);
   call();  // kernels are compiled outside of captures
   cuda::CUDAGraph graph;
   graph.enable_debug_mode();
@@ -249,7 +249,6 @@ int64_t launches(const std::function<void()>& call) {
     cuda::GraphCapture capture(graph);
     call();
   }
-  gpu::set_allow_blas(library);
   const std::string path = ::testing::TempDir() + "facula_rnn_" + std::to_string(getpid()) + ".dot";
   graph.debug_dump(path);
   std::ifstream file(path);

@@ -57,7 +57,6 @@ double read_half(uint16_t h) {
 uint16_t write_half(double x) {
   const uint16_t sign = std::signbit(x) ? 0x8000 : 0;
   if (std::isnan(x)) return 0x7e00;
-  if (x == 0) return sign;
   x = std::fabs(x);
   if (x == 0) return sign;
   if (x >= 65520.0) return static_cast<uint16_t>(sign | 0x7c00);

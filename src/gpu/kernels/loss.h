@@ -240,6 +240,7 @@ FACULA_DEVICE void cross_entropy(const CrossEntropyArgs& args) {
   if (args.smoothing != 0) smooth_sums = team_all(smooth_sums, threads, smooth_room, AddSmoothSums());
   const RowEntropy<M> entropy(args, row, label, picked, state, smooth_sums);
   if (!args.gradient) return;
+  if (threads <= kRowLanes) block_barrier();  // the logit of the label was read; larger teams have met
   typename M::Bits* to = static_cast<typename M::Bits*>(args.gradient) + row * n;
   const C scale = row_scale<M>(args, row);
   over([&](int64_t at, C(&x)[N]) { entropy.write_gradient(args, to, at, scale, x); });

@@ -305,7 +305,8 @@ FACULA_DEVICE void norm_backward(const NormArgs& args) {
       join_groups<kCenter, true>(mean, found, width, n, other, rooms[turn_of_room]);
       turn_of_room ^= 1;
     }
-    const C r = inverse_root(found.squares * one_over_n, args.eps);
+    // Behind the last row everything is zero, and stays so without an eps.
+    const C r = row < args.rows ? inverse_root(found.squares * one_over_n, args.eps) : C(0);
     const C level = kCenter ? found.level * one_over_n : C(0), slope = found.slope * r * one_over_n;
     typename M::Bits* to = static_cast<typename M::Bits*>(args.out) + row * args.n;
     FACULA_UNROLL

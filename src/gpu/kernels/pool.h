@@ -111,7 +111,7 @@ FACULA_DEVICE void max_pool(const PoolArgs& args) {
         read_values<M>(from + at * p.step, values);
         FACULA_UNROLL
         for (int e = 0; e < N; ++e) {
-          const bool take = !(values[e] <= best[e]);  // NaN wins
+          const bool take = values[e] > best[e] || values[e] != values[e];  // NaN wins, and stays
           best[e] = take ? values[e] : best[e];
           place[e] = take ? static_cast<int32_t>(at) : place[e];
         }

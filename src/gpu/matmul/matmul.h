@@ -19,7 +19,7 @@ void gemv(const GemvArgs& args, const Work& work);
 void matmul_bias(const MatmulArgs& args, const void* bias, const Work& work);
 // C = activation(alpha A B + bias) in one call of a library; the bias may be missing. `before`, laid out like C, gets
 // what GeluTanh is given, unless it is null. For a batch of one, and args.beta must be 0. False: nobody has an answer, and
-// nothing was queued.
+// nothing was written to C.
 bool matmul_activation(const MatmulArgs& args, const void* bias, Activation activation, void* before, const Work& work);
 
 // How exactly float32 products are computed. `Highest` is float32 throughout; `High` and `Medium` may round the factors

@@ -20,8 +20,6 @@ Tensor log_softmax_self(const Tensor& grad, const Tensor& result, int64_t dim) {
   return facula::_log_softmax_backward_data(grad, result, dim, result.scalar_type());
 }
 
-namespace {}  // namespace
-
 std::array<Tensor, 3> layer_norm(std::array<bool, 3> needs, const Tensor& grad, const Tensor& input,
                                  IntArrayRef normalized_shape, const std::optional<Tensor>& weight,
                                  const std::optional<Tensor>&, double eps) {
