@@ -532,8 +532,10 @@ Tensor fit_gradient(const Tensor& grad, const OutputInfo& info, const TapeNode& 
     DimVector summed;
     for (size_t d = 0; d < have.size(); ++d)
       if (d < extra || want[d - extra] != have[d]) summed.push_back(static_cast<int64_t>(d));
-    fitted = fitted.sum(IntArrayRef(summed), true);
-    if (extra) fitted = fitted.view(want);
+    // A view would share its memory with what it is of, and whoever keeps the gradient would copy it.
+    const bool leading_only = summed.size() == extra;
+    fitted = fitted.sum(IntArrayRef(summed), !leading_only);
+    if (extra && !leading_only) fitted = fitted.view(want);
   }
   if (fitted.scalar_type() != info.dtype) {
     if (fitted.is_complex() && !isComplexType(info.dtype)) fitted = real(fitted);

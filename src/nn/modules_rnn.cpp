@@ -164,7 +164,9 @@ Tensor RNNCellImpl::forward(const Tensor& input, const Tensor& hx) {
   return in_module(*this, input, [&] {
     const auto [x, state] = cell_arguments("RNNCell", input, hx, options);
     const bool tanh = holds_alternative<enumtype::kTanh>(options.nonlinearity());
-    const auto step = [&](auto cell) { return cell(x, state, weight_ih, weight_hh, given(bias_ih), given(bias_hh)); };
+    const auto step = [&, &x = x, &state = state](auto cell) {
+      return cell(x, state, weight_ih, weight_hh, given(bias_ih), given(bias_hh));
+    };
     const auto tanh_cell = [](const auto&... args) { return facula::rnn_tanh_cell(args...); };
     const auto relu_cell = [](const auto&... args) { return facula::rnn_relu_cell(args...); };
     return as_given(input, tanh ? step(tanh_cell) : step(relu_cell));

@@ -133,7 +133,7 @@ std::tuple<Tensor, Tensor> attended(MultiheadAttentionImpl& m, const Tensor& que
   auto [q, k, v] = projected(m, query, key, value);
   AttentionMasks masks{additive("attn_mask", attn_mask, q.scalar_type()),
                        additive("key_padding_mask", key_padding_mask, q.scalar_type())};
-  const auto one_more = [&](const Tensor& more_k, const Tensor& more_v) {
+  const auto one_more = [&, &k = k, &v = v](const Tensor& more_k, const Tensor& more_v) {
     k = facula::cat({k, more_k}, 0);
     v = facula::cat({v, more_v}, 0);
     masks = {widened(masks.attention), widened(masks.keys)};

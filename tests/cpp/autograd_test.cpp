@@ -518,6 +518,16 @@ TEST(AutogradShape, GradientsDoNotShareMemory) {
   expect_close(z.grad(), full({3, 4}, 2.0, kDouble));
 }
 
+TEST(AutogradShape, GradientsThatNobodyElseHoldsAreNotCopied) {
+  for (const auto& shape : std::vector<std::vector<int64_t>>{{4}, {3, 4}, {}}) {
+    const Tensor x = draw_leaf(shape);
+    const void* passed = nullptr;
+    x.register_hook([&](const Tensor& grad) { passed = grad.data_ptr(); });
+    (x * draw({3, 4})).sum().backward();
+    EXPECT_EQ(x.grad().data_ptr(), passed) << x.dim() << " dims";
+  }
+}
+
 TEST(AutogradShape, SetGradChecksItsArgument) {
   const Tensor x = draw_leaf({3});
   const Tensor g = draw({3});

@@ -90,8 +90,8 @@ TEST_F(GpuAddmmActivation, AgreesWithItsParts) {
                       {9, 16, 11, Sum::Row, 2, 1},
                       {1, 16, 8},
                       {16, 1, 8}};
-  for (const bool library : {false, true}) {
-    const BlasScope scope(library);
+  for (const auto& [library, small] : kWaysOfProducts) {
+    const BlasScope scope(library, small);
     for (const Sum& s : sums)
       for (const ScalarType t : {kFloat, kBFloat16, kHalf, kDouble})
         for (const bool use_gelu : {false, true})
@@ -114,6 +114,7 @@ TEST_F(GpuAddmmActivation, EmptySums) {
 TEST_F(GpuAddmmActivation, IsOneCallOfTheLibrary) {
   if (!control() || !gpu::blas() || gpu::blas()->name().find("Lt") == std::string::npos)
     GTEST_SKIP() << "no light library on the software GPU";
+  const BlasScope with_library(true);
   const auto calls = [&](ScalarType t, int64_t n, bool use_gelu, bool learns) {
     const Tensor bias = randn({n}).to(t).to(kGpu), a = randn({16, 32}).to(t).to(kGpu);
     Tensor w = randn({n, 32}).to(t).to(kGpu);

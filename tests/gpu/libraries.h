@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 
 #include <cstdlib>
+#include <utility>
 
 namespace facula::testing {
 
@@ -21,16 +22,26 @@ inline Control control() {
 }
 inline int library_calls() { return control() ? std::atoi(control()("count library")) : 0; }
 
-// Whether the library of products takes part. A product may then be added up in other ways.
+// Whether the library of products takes part, which may then be added up in other ways, and whether small ones have a kernel of their own:
+// if not, they go to the library or to tiles.
 class BlasScope {
  public:
-  explicit BlasScope(bool allow) : before_(gpu::allow_blas()) { gpu::set_allow_blas(allow); }
-  ~BlasScope() { gpu::set_allow_blas(before_); }
+  explicit BlasScope(bool allow, bool small = false) {
+    gpu::set_allow_blas(allow);
+    gpu::set_allow_small_products(small);
+  }
+  ~BlasScope() {
+    gpu::set_allow_blas(before_);
+    gpu::set_allow_small_products(small_before_);
+  }
   BlasScope(const BlasScope&) = delete;
   BlasScope& operator=(const BlasScope&) = delete;
 
  private:
-  bool before_;
+  const bool before_ = gpu::allow_blas(), small_before_ = gpu::allow_small_products();
 };
+
+// Tiles, the library, and the kernel for small products with the library behind it.
+inline constexpr std::pair<bool, bool> kWaysOfProducts[] = {{false, false}, {true, false}, {true, true}};
 
 }  // namespace facula::testing

@@ -274,8 +274,8 @@ TYPED_TEST_SUITE(GpuMatmul, AllTypes);
 
 TYPED_TEST(GpuMatmul, SmallProducts) {
   Draw draw(1);
-  for (bool library : {false, true}) {
-    BlasScope scope(library);
+  for (const auto& [library, small] : kWaysOfProducts) {
+    BlasScope scope(library, small);
     for (int i = 0; i < 12; ++i) {
       compare<TypeParam>(draw, small_shape(draw), draw.one_in(4), library ? 2 : 1);
       if (this->HasFatalFailure()) return;
@@ -326,6 +326,17 @@ TEST(GpuMatmulShapes, LargerTilesAndCutSums) {
   }
 }
 
+// Sums that take several rounds of the kernel for small products, and sizes around its tiles.
+TEST(GpuMatmulShapes, SmallProductsWithLongSums) {
+  Draw draw(15);
+  for (const int64_t k : {1, 63, 64, 65, 128, 200, 512}) {
+    compare<float>(draw, {1, draw.between(15, 33), draw.between(15, 33), k}, draw.one_in(2), 2);
+    if (k <= 64) compare<BFloat16>(draw, {draw.between(1, 3), 17, 31, k}, draw.one_in(2), 2);
+    if (k <= 64) compare<Half>(draw, {1, 16, 48, k}, draw.one_in(2), 2);
+    if (HasFatalFailure()) return;
+  }
+}
+
 TEST(GpuMatmulShapes, Int8IntoInt32) {
   Draw draw(5);
   for (bool library : {false, true}) {
@@ -352,8 +363,8 @@ TEST(GpuMatmulShapes, RoundedFactorsStayClose) {
 
 TEST(GpuMatmulShapes, NanAndInfinityGoThrough) {
   const double nan = std::numeric_limits<double>::quiet_NaN(), inf = std::numeric_limits<double>::infinity();
-  for (bool library : {false, true}) {
-    BlasScope scope(library);
+  for (const auto& [library, small] : kWaysOfProducts) {
+    BlasScope scope(library, small);
     for (int64_t n : {1, 5, 40}) {
       const int64_t m = 4, k = 37;
       std::vector<float> a(static_cast<size_t>(m * k), 1.0f), b(static_cast<size_t>(k * n), 1.0f),
@@ -508,8 +519,10 @@ class GpuBlas : public ::testing::Test {
     const char* wanted = std::getenv("FACULA_TEST_BLAS");
     if (wanted && *wanted == '1') ASSERT_NE(gpu::blas(), nullptr) << gpu::why_no_blas();
     else if (!gpu::blas()) GTEST_SKIP() << "no library: " << gpu::why_no_blas();
+    gpu::set_allow_small_products(false);
   }
   void TearDown() override {
+    gpu::set_allow_small_products(true);
     if (control()) control()("clear");
   }
 };
@@ -543,6 +556,19 @@ TEST_F(GpuBlas, ProductsReachItUnlessSwitchedOff) {
   gpu::matmul(product.args, {"mm", 0});
   product.expect(32);
   EXPECT_EQ(library_calls(), control() ? before + 1 : 0);
+}
+
+TEST_F(GpuBlas, SmallProductsDoNotNeedIt) {
+  gpu::set_allow_small_products(true);
+  const int before = library_calls();
+  SquareProduct small(32), large(128);
+  gpu::matmul(small.args, {"mm", 0});
+  EXPECT_EQ(library_calls(), before);
+  small.expect(32);
+  if (!control()) return;  // how many tiles are few depends on the chip
+  gpu::matmul(large.args, {"mm", 0});
+  EXPECT_EQ(library_calls(), before + 1);
+  large.expect(128);
 }
 
 // Int8 is for libraries only where rows are whole groups of four bytes.

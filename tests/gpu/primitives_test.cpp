@@ -98,6 +98,28 @@ TEST_F(GpuPrimitives, NormsOfRowsOfEveryLength) {
   }
 }
 
+TEST_F(GpuPrimitives, NormsOfManyRows) {
+  // More rows than the chip works on at once; weights of either width, both, one or none.
+  for (const ScalarType t : {kFloat, kBFloat16, kHalf, kDouble})
+    for (const auto& [rows, n] : {std::pair(3001, 24), std::pair(401, 776), std::pair(67, 4096), std::pair(21, 8200)}) {
+      const Tensor x = (randn({rows, n}) * 2 + 3).to(t), xg = x.to(kGpu);
+      for (const ScalarType tw : {t, t == kDouble ? kDouble : kFloat}) {
+        const Tensor w = randn({n}).to(tw), b = randn({n}).to(tw), wg = w.to(kGpu), bg = b.to(kGpu);
+        const std::string what = words("layer_norm", t, x.sizes(), 0);
+        expect_close(layer_norm(xg, {n}, wg, bg), layer_norm(x, {n}, w, b), what, 2);
+        expect_close(layer_norm(xg, {n}, wg), layer_norm(x, {n}, w), what + " without bias", 2);
+        expect_close(layer_norm(xg, {n}, {}, bg), layer_norm(x, {n}, {}, b), what + " without weight", 2);
+        expect_close(rms_norm(xg, {n}, wg, 1e-5), rms_norm(x, {n}, w, 1e-5), "rms " + what, 2);
+      }
+      expect_close(layer_norm(xg, {n}), layer_norm(x, {n}), "plain layer_norm", 2);
+    }
+  Tensor odd = randn({50, 64});
+  odd[3][5] = std::numeric_limits<double>::quiet_NaN();
+  odd[40][63] = std::numeric_limits<double>::infinity();
+  for (const ScalarType t : {kFloat, kBFloat16})
+    expect_close(layer_norm(odd.to(t).to(kGpu), {64}), layer_norm(odd.to(t), {64}), "rows that are not finite", 2);
+}
+
 TEST_F(GpuPrimitives, SumsOverManyRowsOfNorms) {
   // More rows than blocks that add them up.
   const Tensor x = randn({3000, 24}), g = randn({3000, 24}), w = randn({24});

@@ -17,8 +17,10 @@ namespace matmul_kernels {
 inline constexpr int kThreads = 256;
 
 // A tile of `kRows` by `kDepth` of an operand on its way to shared memory, where it lies by depth: [kDepth][kPitch]. A
-// thread holds kPieces times kVec elements between the two.
-template <class E, int kRows, int kDepth>
+// thread holds kPieces times kVec elements between the two. By default kPad keeps 16 bytes aligned and puts rows of
+// different depth into different banks.
+template <class E, int kRows, int kDepth,
+          int kPad = (16 / sizeof(typename E::Compute) < 1 ? 1 : 16 / sizeof(typename E::Compute))>
 struct TileFetch {
   using In = typename E::In;
   using Compute = typename E::Compute;
@@ -26,8 +28,7 @@ struct TileFetch {
   static constexpr int kFit = 16 / (int)sizeof(In) < 1 ? 1 : 16 / (int)sizeof(In);
   static constexpr int kVec = kFit < kCount ? kFit : kCount;
   static constexpr int kPieces = kCount / kVec;
-  // Keeps 16 bytes aligned and puts rows of different depth into different banks.
-  static constexpr int kPitch = kRows + (16 / (int)sizeof(Compute) < 1 ? 1 : 16 / (int)sizeof(Compute));
+  static constexpr int kPitch = kRows + kPad;
   static_assert(kCount * kThreads == kRows * kDepth && kPieces * kVec == kCount,
                 "every thread fetches the same number");
 
@@ -45,21 +46,21 @@ struct TileFetch {
   }
 
   // Elements outside of the matrix count as zero.
-  FACULA_DEVICE void fetch(const Operand& m, const In* data, long long row0, long long depth0, long long rows,
-                           long long depths) {
+  template <class Matrix, class Index>
+  FACULA_DEVICE void fetch(const Matrix& m, const In* data, Index row0, Index depth0, Index rows, Index depths) {
     const bool along_rows = (m.fetch & kAlongRows) != 0, wide = (m.fetch & kWide) != 0;
     FACULA_UNROLL
     for (int p = 0; p < kPieces; ++p) {
       int row, depth;
       place(p, along_rows, row, depth);
-      const long long r = row0 + row, d = depth0 + depth;
+      const Index r = row0 + row, d = depth0 + depth;
       const In* from = data + r * m.row_stride + d * m.depth_stride;
-      const long long left = along_rows ? rows - r : depths - d;
+      const Index left = along_rows ? rows - r : depths - d;
       const bool inside = r < rows && d < depths;
       if (wide && inside && left >= kVec) {
         held[p] = *reinterpret_cast<const Pack<In, kVec>*>(from);
       } else {
-        const long long step = along_rows ? m.row_stride : m.depth_stride;
+        const Index step = along_rows ? m.row_stride : m.depth_stride;
         FACULA_UNROLL
         for (int i = 0; i < kVec; ++i) {
           held[p].x[i] = In{};
@@ -69,7 +70,8 @@ struct TileFetch {
     }
   }
 
-  FACULA_DEVICE void put(const Operand& m, Compute* tile) const {
+  template <class Matrix>
+  FACULA_DEVICE void put(const Matrix& m, Compute* tile) const {
     const bool along_rows = (m.fetch & kAlongRows) != 0;
     FACULA_UNROLL
     for (int p = 0; p < kPieces; ++p) {
@@ -230,6 +232,81 @@ FACULA_DEVICE void tile_product(const Params& p, void* shared) {
     }
     __syncthreads();  // the tiles are filled anew for the next matrix
   }
+}
+
+// Products so small that most of their time is the launch and the way of the first numbers: a block computes 16 by 16
+// numbers, and four groups of threads share the depth of each. Blocks: x over columns of tiles, y over rows, z over the
+// batch. `shared` has kSmallBytes bytes.
+inline constexpr int kSmallDepth = 64, kSmallShares = 4;
+template <class E>
+using SmallFetch = TileFetch<E, kSmallSide, kSmallDepth, 2>;
+template <class E>
+inline constexpr int kSmallBytes = 4 * kSmallDepth * SmallFetch<E>::kPitch * (int)sizeof(typename E::Compute);
+
+template <class E>
+FACULA_DEVICE void small_product(const SmallParams& p, void* shared) {
+  using In = typename E::In;
+  using Compute = typename E::Compute;
+  using Fetch = SmallFetch<E>;
+  constexpr int kTile = kSmallDepth * Fetch::kPitch, kDepth = kSmallDepth / kSmallShares, kAcross = kSmallSide / 2;
+  static_assert(kThreads == kSmallSide * kSmallSide && kThreads == kSmallShares * kAcross * kAcross,
+                "the tile is shared out among all threads");
+  Compute* tiles = static_cast<Compute*>(shared);  // A and B, then those of the next depth
+  const int thread = (int)threadIdx.x, row0 = (int)blockIdx.y * kSmallSide, col0 = (int)blockIdx.x * kSmallSide;
+  const long long batch = blockIdx.z;
+  const In* a = static_cast<const In*>(p.a.data) + batch * p.a.batch_stride;
+  const In* b = static_cast<const In*>(p.b.data) + batch * p.b.batch_stride;
+  Fetch next_a, next_b;
+  next_a.fetch(p.a, a, row0, 0, p.m, p.k);
+  next_b.fetch(p.b, b, col0, 0, p.n, p.k);
+
+  const int row = row0 + thread / kSmallSide, col = col0 + thread % kSmallSide;  // of what this thread writes
+  const bool inside = row < p.m && col < p.n;
+  typename E::Out* to = static_cast<typename E::Out*>(p.c) + batch * p.c_batch_stride + row * p.c_row_stride + col;
+  Compute add = zero_of(Compute());
+  if (inside && p.add_c) add = scale(p.beta, E::load_out(*to));
+  if (inside && p.bias) add = plus(add, E::load_out(static_cast<const typename E::Out*>(p.bias)[col]));
+
+  const int share = thread / (kAcross * kAcross), within = thread % (kAcross * kAcross);
+  const int my_row = within / kAcross * 2, my_col = within % kAcross * 2;
+  Compute sum[2][2];
+  FACULA_UNROLL
+  for (int i = 0; i < 4; ++i) sum[i / 2][i % 2] = zero_of(Compute());
+  int now = 0;
+  FACULA_NO_UNROLL
+  for (int depth = 0; depth < p.k; depth += kSmallDepth) {
+    Compute* tile = tiles + now * 2 * kTile;
+    next_a.put(p.a, tile);
+    next_b.put(p.b, tile + kTile);
+    __syncthreads();
+    if (depth + kSmallDepth < p.k) {
+      next_a.fetch(p.a, a, row0, depth + kSmallDepth, p.m, p.k);
+      next_b.fetch(p.b, b, col0, depth + kSmallDepth, p.n, p.k);
+    }
+    const Compute* at = tile + share * kDepth * Fetch::kPitch;
+    FACULA_UNROLL
+    for (int d = 0; d < kDepth; ++d) {
+      const auto x = *reinterpret_cast<const Pack<Compute, 2>*>(at + d * Fetch::kPitch + my_row);
+      const auto y = *reinterpret_cast<const Pack<Compute, 2>*>(at + kTile + d * Fetch::kPitch + my_col);
+      FACULA_UNROLL
+      for (int i = 0; i < 2; ++i) FACULA_UNROLL
+      for (int j = 0; j < 2; ++j) sum[i][j] = multiply_add(x.x[i], y.x[j], sum[i][j]);
+    }
+    now ^= 1;
+  }
+  // The shares of a number are added in order. Nobody reads the tiles of this half any more.
+  Compute* staged = tiles + now * 2 * kTile;
+  FACULA_UNROLL
+  for (int i = 0; i < 2; ++i) FACULA_UNROLL
+  for (int j = 0; j < 2; ++j) staged[share * kThreads + (my_row + i) * kSmallSide + my_col + j] = sum[i][j];
+  __syncthreads();
+  if (!inside) return;
+  Compute all = staged[thread];
+  FACULA_UNROLL
+  for (int s = 1; s < kSmallShares; ++s) all = plus(all, staged[s * kThreads + thread]);
+  all = plus(scale(p.alpha, all), add);
+  if (p.relu && all <= zero_of(all)) all = zero_of(all);
+  *to = E::store(all);
 }
 
 // Adds the parts of a split sum, in order. A thread takes every so-many-th number.

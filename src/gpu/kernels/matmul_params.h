@@ -42,6 +42,25 @@ struct Params {
   int pairs;  // whether two neighbours in a row of C may be stored at once
 };
 
+// Products of at most a few tiles, whose sizes and strides fit 32 bits.
+inline constexpr int kSmallSide = 16;
+struct SmallOperand {
+  const void* data;
+  long long batch_stride;
+  int row_stride, depth_stride;
+  int fetch, reserved;
+};
+struct SmallParams {
+  SmallOperand a, b;
+  void* c;
+  const void* bias;  // as above
+  long long c_batch_stride;
+  int c_row_stride, m, n, k;
+  Factor alpha, beta;
+  int add_c;
+  int relu;  // whether what is negative becomes zero in the end
+};
+
 // y = alpha A x + beta y + bias for one matrix and one vector of each batch; y has one element for each row.
 struct VectorParams {
   Operand a;

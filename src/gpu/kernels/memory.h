@@ -438,9 +438,23 @@ struct Pack {
     FACULA_UNROLL
     for (int k = 0; k < kWords; ++k) reinterpret_cast<Word*>(to)[k] = words[k];
   }
+  FACULA_DEVICE void clear() {
+    FACULA_UNROLL
+    for (int k = 0; k < kWords; ++k) words[k] = Word{};
+  }
+  // In a loop that unpacks it in every round: compilers would unpack it before the loop, into twice the registers.
+  FACULA_DEVICE void stay_packed() {
+#if FACULA_PTX
+    if constexpr (kHasPairs && sizeof(Pair) == 4) {
+      FACULA_UNROLL
+      for (int k = 0; k < N / 2; ++k) asm volatile("" : "+r"(pairs[k]));
+    }
+#endif
+  }
 };
 
-// The elements of a pack as values, and values of any compute type as a pack.
+// The elements of a pack as values, and values of any compute type as a pack. kAnyNan: of formats in which only NaN need care, without it:
+// a NaN stays one, with bits that may differ from those on other machines.
 template <class M, int N>
 FACULA_DEVICE void unpack(const Pack<typename M::Bits, N>& pack, typename M::Compute (&values)[N]) {
   if constexpr (M::kPairs && N > 1) {
@@ -460,7 +474,7 @@ FACULA_DEVICE void unpack(const Pack<typename M::Bits, N>& pack, typename M::Com
     for (int e = 0; e < N; ++e) values[e] = M::load(pack.at[e]);
   }
 }
-template <class M, int N, class S>
+template <class M, bool kAnyNan = false, int N, class S>
 FACULA_DEVICE void pack_values(const S (&values)[N], Pack<typename M::Bits, N>& pack) {
   using Bits = typename M::Bits;
   if constexpr (M::kPairs && N > 1 && kSame<S, float>) {
@@ -469,7 +483,7 @@ FACULA_DEVICE void pack_values(const S (&values)[N], Pack<typename M::Bits, N>& 
     FACULA_UNROLL
     for (int e = 0; e < N; e += 2) {
       pack.pairs[e / 2] = static_cast<Pair>(M::pair_from_floats(values[e], values[e + 1]));
-      again |= M::differs(values[e]) | M::differs(values[e + 1]);
+      if constexpr (!kAnyNan) again |= M::differs(values[e]) | M::differs(values[e + 1]);
     }
     if (again) {
       FACULA_UNROLL

@@ -41,8 +41,31 @@ FACULA_DEVICE void read_weight(const void* weight, Index at, Index n, bool align
   unpack<W>(pack, values);
 }
 
-// x becomes (x - mean) r, times the weight, plus the bias, for K packs that begin at at(0), at(1), ...: the weights of two come at once,
-// where registers have room for them.
+// x becomes (x - mean) r, times the weight, plus the bias.
+template <class W, class C, int N>
+FACULA_DEVICE void scale_and_shift(const NormArgs& args, C mean, C r, const Pack<typename W::Bits, N>& weight,
+                                   const Pack<typename W::Bits, N>& bias, C (&x)[N]) {
+  FACULA_UNROLL
+  for (int e = 0; e < N; ++e) x[e] = (x[e] - mean) * r;
+  if (args.weight && args.bias) {
+    C w[N], b[N];
+    unpack<W>(weight, w);
+    unpack<W>(bias, b);
+    FACULA_UNROLL
+    for (int e = 0; e < N; ++e) x[e] = expr::m::fma(x[e], w[e], b[e]);
+  } else if (args.weight) {
+    C w[N];
+    unpack<W>(weight, w);
+    FACULA_UNROLL
+    for (int e = 0; e < N; ++e) x[e] *= w[e];
+  } else if (args.bias) {
+    C b[N];
+    unpack<W>(bias, b);
+    FACULA_UNROLL
+    for (int e = 0; e < N; ++e) x[e] += b[e];
+  }
+}
+// The same for K packs that begin at at(0), at(1), ...: the weights of two come at once, where registers have room for them.
 template <class W, class C, int N, int K, class At, class Index>
 FACULA_DEVICE void scale_and_shift(const NormArgs& args, At at, Index n, C mean, C r, C (&x)[K][N]) {
   constexpr int kAtOnce = sizeof(typename W::Bits) <= 2 && K % 2 == 0 ? 2 : 1;
@@ -55,35 +78,24 @@ FACULA_DEVICE void scale_and_shift(const NormArgs& args, At at, Index n, C mean,
       if (args.bias) read_weight_bits<W>(args.bias, at(first + k), n, args.aligned != 0, biases[k]);
     }
     FACULA_UNROLL
-    for (int k = 0; k < kAtOnce; ++k) {
-      C(&now)[N] = x[first + k];
-      C w[N];
-      FACULA_UNROLL
-      for (int e = 0; e < N; ++e) now[e] = (now[e] - mean) * r;
-      if (args.weight) {
-        unpack<W>(weights[k], w);
-        FACULA_UNROLL
-        for (int e = 0; e < N; ++e) now[e] *= w[e];
-      }
-      if (args.bias) {
-        unpack<W>(biases[k], w);
-        FACULA_UNROLL
-        for (int e = 0; e < N; ++e) now[e] += w[e];
-      }
-    }
+    for (int k = 0; k < kAtOnce; ++k) scale_and_shift<W>(args, mean, r, weights[k], biases[k], x[first + k]);
   }
 }
 
-// The sum of squares of a thread's elements less their mean.
-template <class C, int N, class Index>
+// The sum of squares of a thread's elements less their mean. kWhole: all of them lie in the row, or none.
+template <bool kWhole = false, class C, int N, class Index>
 FACULA_DEVICE C squares(const C (&x)[N], C mean, Index at, Index n) {
   C sum = C(0);
-  if (at >= 0 && at + N <= n) {
+  if constexpr (kWhole) {
+    if (at >= n) return sum;
+  }
+  if (kWhole || (at >= 0 && at + N <= n)) {
     FACULA_UNROLL
-    for (int e = 0; e < N; ++e) sum += (x[e] - mean) * (x[e] - mean);
+    for (int e = 0; e < N; ++e) sum = expr::m::fma(x[e] - mean, x[e] - mean, sum);
   } else {
     FACULA_UNROLL
-    for (int e = 0; e < N; ++e) sum += is_part(at + e, n) ? (x[e] - mean) * (x[e] - mean) : C(0);
+    for (int e = 0; e < N; ++e)
+      if (is_part(at + e, n)) sum = expr::m::fma(x[e] - mean, x[e] - mean, sum);
   }
   return sum;
 }
@@ -123,7 +135,7 @@ struct AddNormSums {
 // Makes what a group found that of its team. `room` was not used since the last barrier but one; `count` is that of the group whose part
 // this thread reads.
 template <bool kCenter, bool kGradient, class C>
-FACULA_DEVICE void join_groups(C& mean, NormSums<C>& sums, int width, int n, C count, NormGroup<C>* room) {
+FACULA_DEVICE void join_groups(C& mean, NormSums<C>& sums, int width, C one_over_n, C count, NormGroup<C>* room) {
   const int thread = static_cast<int>(threadIdx.x);
   const int groups = width / kRowLanes, first = (thread & ~(width - 1)) / kRowLanes;
   if ((thread & (kRowLanes - 1)) == 0) room[thread / kRowLanes] = {mean, sums.squares, sums.level, sums.slope};
@@ -131,39 +143,37 @@ FACULA_DEVICE void join_groups(C& mean, NormSums<C>& sums, int width, int n, C c
   const NormGroup<C> part = room[first + (thread & (groups - 1))];
   sums = {part.squares, part.level, part.slope};
   if constexpr (kCenter) {
-    mean = lanes_all(part.mean * count, groups, AddValues()) / static_cast<C>(n);
+    mean = lanes_all(part.mean * count, groups, AddValues()) * one_over_n;
     const C off = part.mean - mean;
-    sums.squares += count * off * off;
-    sums.slope += part.level * off;
+    sums.squares = expr::m::fma(count * off, off, sums.squares);
+    sums.slope = expr::m::fma(part.level, off, sums.slope);
   }
   if constexpr (kGradient) sums = lanes_all(sums, groups, AddNormSums());
   else sums.squares = lanes_all(sums.squares, groups, AddValues());
 }
+#if defined(SIMGPU)
 template <class C>
-FACULA_DEVICE C inverse_root(C variance, double eps) {
-  return C(1) / expr::m::sqrt(variance + static_cast<C>(eps));
+FACULA_DEVICE C inverse_root(C x) {
+  return C(1) / expr::m::sqrt(x);
+}
+#else
+FACULA_DEVICE float inverse_root(float x) { return ::rsqrtf(x); }
+FACULA_DEVICE double inverse_root(double x) { return ::rsqrt(x); }
+#endif
+template <class C>
+FACULA_DEVICE C one_over_count(int64_t count) {
+  return C(1) / static_cast<C>(count > 0 ? count : 1);
 }
 
 // ---- forward ------------------------------------------------------------------------------------------------------------------
 
-template <DType t, DType w, int N, int K, bool kCenter>
-FACULA_DEVICE void norm_rows(const NormArgs& args) {
-  using M = Memory<t>;
-  using C = typename M::Compute;
-  __shared__ NormGroup<C> room[kMostRowGroups];
-  const RowPlace place = row_place(args.rows, args.width_shift);
-  const int n = place.live ? static_cast<int>(args.n) : 0;
-  const int64_t start = (place.live ? place.row : 0) * args.n;
-  const typename M::Bits* from = static_cast<const typename M::Bits*>(args.in) + start;
-  const int before = elements_before<N>(from);
-  const auto at = [&](int k) { return (k * place.width + place.member) * N - before; };
-  C x[K][N];
-  read_row<M>(from, at, n, C(0), x);
-  const int lanes = place.width < kRowLanes ? place.width : kRowLanes, groups = place.width / kRowLanes;
-  const auto count_of = [&](int group) {
-    return static_cast<C>(group_count<N, K>(group, place.width, before, static_cast<int>(args.n)));
-  };
-  C mean = C(0);
+// Mean and inverse deviation of the row whose parts a team holds in x. This thread's group has `own` elements, that whose part it reads when
+// groups are joined `other`; the row has `live` elements, or 0 where there is none.
+template <bool kCenter, bool kWhole, class C, int N, int K, class At>
+FACULA_DEVICE C norm_moments(const NormArgs& args, const C (&x)[K][N], At at, int live, C one_over_n, C one_over_own,
+                             C other, NormGroup<C>* room, C& mean) {
+  const int width = 1 << args.width_shift, lanes = width < kRowLanes ? width : kRowLanes;
+  mean = C(0);
   NormSums<C> sums{C(0), C(0), C(0)};
   if constexpr (kCenter) {
     FACULA_UNROLL
@@ -171,16 +181,91 @@ FACULA_DEVICE void norm_rows(const NormArgs& args) {
       FACULA_UNROLL
       for (int e = 0; e < N; ++e) mean += x[k][e];
     }
-    const C own = count_of(place.member / kRowLanes);
-    mean = lanes_all(mean, lanes, AddValues()) / (own > C(0) ? own : C(1));
+    mean = lanes_all(mean, lanes, AddValues()) * one_over_own;
   }
   FACULA_UNROLL
-  for (int k = 0; k < K; ++k) sums.squares += squares(x[k], mean, at(k), n);
+  for (int k = 0; k < K; ++k) sums.squares += squares<kWhole>(x[k], mean, at(k), live);
   sums.squares = lanes_all(sums.squares, lanes, AddValues());
-  if (groups > 1)
-    join_groups<kCenter, false>(mean, sums, place.width, static_cast<int>(args.n),
-                                count_of(static_cast<int>(threadIdx.x) & (groups - 1)), room);
-  const C r = inverse_root(sums.squares / static_cast<C>(args.n), args.eps);
+  if (width > kRowLanes) join_groups<kCenter, false>(mean, sums, width, one_over_n, other, room);
+  return inverse_root(expr::m::fma(sums.squares, one_over_n, static_cast<C>(args.eps)));
+}
+// Rows of which every one begins where packs may: a block walks many of them, the weights stay in registers, and the parts of a row are on
+// their way while the one before is worked on. Packs lie in the row or do not. What all blocks hold at once has fewer than 2^31 elements.
+template <DType t, DType w, int N, int K, bool kCenter>
+FACULA_DEVICE void norm_walk(const NormArgs& args) {
+  using M = Memory<t>;
+  using W = Memory<w>;
+  using C = typename M::Compute;
+  __shared__ NormGroup<C> rooms[2][kMostRowGroups];  // in turn: one barrier a row is enough
+  const int thread = static_cast<int>(threadIdx.x), width = 1 << args.width_shift;
+  const int member = thread & (width - 1), n = static_cast<int>(args.n), groups = width / kRowLanes;
+  const auto at = [&](int k) { return (k * width + member) * N; };
+  Pack<typename W::Bits, N> weights[K], biases[K];
+  Pack<typename M::Bits, N> next[K];
+  const int teams = static_cast<int>(blockDim.x) >> args.width_shift, step = static_cast<int>(gridDim.x) * teams;
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * teams, row = first + (thread >> args.width_shift);
+  int rounds = static_cast<int>((args.rows - first + step - 1) / step);                  // of the block
+  int lives = row < args.rows ? static_cast<int>((args.rows - row - 1) / step) + 1 : 0;  // of this team
+  int64_t offset = row * args.n + member * N;
+  const auto fetch = [&](bool live) {
+    FACULA_UNROLL
+    for (int k = 0; k < K; ++k)
+      if (live && at(k) < n) next[k].read(static_cast<const typename M::Bits*>(args.in) + offset + k * width * N);
+  };
+  FACULA_UNROLL
+  for (int k = 0; k < K; ++k) next[k].clear();
+  fetch(lives > 0);
+  FACULA_UNROLL
+  for (int k = 0; k < K; ++k) {
+    if (at(k) >= n) continue;
+    if (args.weight) weights[k].read(static_cast<const typename W::Bits*>(args.weight) + at(k));
+    if (args.bias) biases[k].read(static_cast<const typename W::Bits*>(args.bias) + at(k));
+  }
+  const C one_over_own = one_over_count<C>(group_count<N, K>(member / kRowLanes, width, 0, n));
+  const C one_over_n = one_over_count<C>(n);
+  const C other = static_cast<C>(groups > 1 ? group_count<N, K>(thread & (groups - 1), width, 0, n) : n);
+  FACULA_NO_UNROLL
+  for (; rounds > 0; --rounds, --lives) {
+    C x[K][N], mean;
+    FACULA_UNROLL
+    for (int k = 0; k < K; ++k) unpack<M>(next[k], x[k]);
+    offset += step * n;
+    fetch(lives > 1);
+    const C r = norm_moments<kCenter, true>(args, x, at, n, one_over_n, one_over_own, other, rooms[rounds & 1], mean);
+    if (lives <= 0) continue;
+    FACULA_UNROLL
+    for (int k = 0; k < K; ++k) {
+      if (at(k) >= n) continue;
+      weights[k].stay_packed();
+      biases[k].stay_packed();
+      scale_and_shift<W>(args, mean, r, weights[k], biases[k], x[k]);
+      Pack<typename M::Bits, N> pack;
+      pack_values<M, true>(x[k], pack);
+      pack.write(static_cast<typename M::Bits*>(args.out) + (offset - step * n) + k * width * N);
+    }
+  }
+}
+
+// Rows that begin anywhere, one for each team.
+template <DType t, DType w, int N, int K, bool kCenter>
+FACULA_DEVICE void norm_rows(const NormArgs& args) {
+  using M = Memory<t>;
+  using C = typename M::Compute;
+  __shared__ NormGroup<C> room[kMostRowGroups];
+  const RowPlace place = row_place(args.rows, args.width_shift);
+  const int n = place.live ? static_cast<int>(args.n) : 0, groups = place.width / kRowLanes;
+  const int64_t start = (place.live ? place.row : 0) * args.n;
+  const typename M::Bits* from = static_cast<const typename M::Bits*>(args.in) + start;
+  const int before = elements_before<N>(from);
+  const auto at = [&](int k) { return (k * place.width + place.member) * N - before; };
+  C x[K][N], mean;
+  read_row<M>(from, at, n, C(0), x);
+  const auto count_of = [&](int group) {
+    return group_count<N, K>(group, place.width, before, static_cast<int>(args.n));
+  };
+  const C other = static_cast<C>(count_of(static_cast<int>(threadIdx.x) & (groups > 1 ? groups - 1 : 0)));
+  const C r = norm_moments<kCenter, false>(args, x, at, n, one_over_count<C>(args.n),
+                                           one_over_count<C>(count_of(place.member / kRowLanes)), other, room, mean);
   if (!place.live) return;
   typename M::Bits* to = static_cast<typename M::Bits*>(args.out) + start;
   scale_and_shift<Memory<w>>(args, at, n, mean, r, x);
@@ -198,7 +283,7 @@ FACULA_DEVICE void norm_long(const NormArgs& args) {
   const typename M::Bits* from = static_cast<const typename M::Bits*>(args.in) + start;
   typename M::Bits* to = static_cast<typename M::Bits*>(args.out) + start;
   const int before = elements_before<N>(from);
-  const C count = static_cast<C>(n);
+  const C one_over_n = one_over_count<C>(n);
   const auto over = [&](auto f) {
     FACULA_NO_UNROLL
     for (int64_t at = static_cast<int64_t>(threadIdx.x) * N - before; at < n;
@@ -214,11 +299,12 @@ FACULA_DEVICE void norm_long(const NormArgs& args) {
       FACULA_UNROLL
       for (int e = 0; e < N; ++e) mean += x[0][e];
     });
-    mean = team_all(mean, static_cast<int>(blockDim.x), room, AddValues()) / count;
+    mean = team_all(mean, static_cast<int>(blockDim.x), room, AddValues()) * one_over_n;
   }
   C sum = C(0);
   over([&](int64_t at, C(&x)[1][N]) { sum += squares(x[0], mean, at, n); });
-  const C r = inverse_root(team_all(sum, static_cast<int>(blockDim.x), room, AddValues()) / count, args.eps);
+  const C variance = team_all(sum, static_cast<int>(blockDim.x), room, AddValues()) * one_over_n;
+  const C r = inverse_root(variance + static_cast<C>(args.eps));
   over([&](int64_t at, C(&x)[1][N]) {
     scale_and_shift<Memory<w>>(
         args, [at](int) { return at; }, n, mean, r, x);
@@ -258,14 +344,16 @@ FACULA_DEVICE void norm_backward(const NormArgs& args) {
     const typename M::Bits* grad = static_cast<const typename M::Bits*>(args.grad) + row * args.n;
     FACULA_UNROLL
     for (int k = 0; k < K; ++k) {
-      const int size = row < args.rows ? n : 0;
-      read_bits<M>(from, at(k), size, M::store(C(0)), next_x[k]);
-      read_bits<M>(grad, at(k), size, M::store(C(0)), next_g[k]);
+      next_x[k].clear();
+      next_g[k].clear();
+      if (row >= args.rows || at(k) >= n) continue;
+      next_x[k].read(from + at(k));
+      next_g[k].read(grad + at(k));
     }
   };
-  const C own = static_cast<C>(group_count<N, K>(member / kRowLanes, width, 0, n));
   const C other = static_cast<C>(groups > 1 ? group_count<N, K>(thread & (groups - 1), width, 0, n) : n);
-  const C one_over_own = C(1) / (own > C(0) ? own : C(1)), one_over_n = C(1) / static_cast<C>(n);
+  const C one_over_own = one_over_count<C>(group_count<N, K>(member / kRowLanes, width, 0, n));
+  const C one_over_n = one_over_count<C>(n);
   const int64_t step = static_cast<int64_t>(gridDim.x) * teams;
   fetch(static_cast<int64_t>(blockIdx.x) * teams + team);
   int turn_of_room = 0;
@@ -295,18 +383,19 @@ FACULA_DEVICE void norm_backward(const NormArgs& args) {
       FACULA_UNROLL
       for (int e = 0; e < N; ++e) {
         const C d = x[k][e] - mean, v = g[k][e] * w[k][e];
-        found.squares += d * d;
+        found.squares = expr::m::fma(d, d, found.squares);
         found.level += v;
-        found.slope += v * d;
+        found.slope = expr::m::fma(v, d, found.slope);
       }
     }
     found = lanes_all(found, lanes, AddNormSums());
     if (groups > 1) {
-      join_groups<kCenter, true>(mean, found, width, n, other, rooms[turn_of_room]);
+      join_groups<kCenter, true>(mean, found, width, one_over_n, other, rooms[turn_of_room]);
       turn_of_room ^= 1;
     }
     // Behind the last row everything is zero, and stays so without an eps.
-    const C r = row < args.rows ? inverse_root(found.squares * one_over_n, args.eps) : C(0);
+    const C variance = found.squares * one_over_n;
+    const C r = row < args.rows ? inverse_root(variance + static_cast<C>(args.eps)) : C(0);
     const C level = kCenter ? found.level * one_over_n : C(0), slope = found.slope * r * one_over_n;
     typename M::Bits* to = static_cast<typename M::Bits*>(args.out) + row * args.n;
     FACULA_UNROLL
@@ -314,11 +403,14 @@ FACULA_DEVICE void norm_backward(const NormArgs& args) {
       FACULA_UNROLL
       for (int e = 0; e < N; ++e) {
         const C h = (x[k][e] - mean) * r;
-        weight_sum[k][e] += g[k][e] * h;
+        weight_sum[k][e] = expr::m::fma(g[k][e], h, weight_sum[k][e]);
         bias_sum[k][e] += g[k][e];
-        x[k][e] = (g[k][e] * w[k][e] - level - h * slope) * r;
+        x[k][e] = expr::m::fma(-h, slope, expr::m::fma(g[k][e], w[k][e], -level)) * r;
       }
-      if (args.out && row < args.rows) write_part<M>(to, at(k), n, x[k]);
+      if (!args.out || row >= args.rows || at(k) >= n) continue;
+      Pack<typename M::Bits, N> pack;
+      pack_values<M, true>(x[k], pack);
+      pack.write(to + at(k));
     }
   }
   if (!args.partials) return;
@@ -362,7 +454,7 @@ FACULA_DEVICE void norm_backward_long(const NormArgs& args) {
   const typename M::Bits* from = static_cast<const typename M::Bits*>(args.in) + start;
   const typename M::Bits* grad = static_cast<const typename M::Bits*>(args.grad) + start;
   const int before = elements_before<N>(from);
-  const C count = static_cast<C>(n);
+  const C one_over_n = one_over_count<C>(n);
   const auto over = [&](auto f) {
     FACULA_NO_UNROLL
     for (int64_t at = static_cast<int64_t>(threadIdx.x) * N - before; at < n; at += static_cast<int64_t>(threads) * N)
@@ -376,13 +468,13 @@ FACULA_DEVICE void norm_backward_long(const NormArgs& args) {
       FACULA_UNROLL
       for (int e = 0; e < N; ++e) mean += x[e];
     });
-    mean = team_all(mean, threads, room, AddValues()) / count;
+    mean = team_all(mean, threads, room, AddValues()) * one_over_n;
   }
   over([&](int64_t at) {
     read_part<M>(from, at, n, C(0), x);
     sum += squares(x, mean, at, n);
   });
-  const C r = inverse_root(team_all(sum, threads, room, AddValues()) / count, args.eps);
+  const C r = inverse_root(team_all(sum, threads, room, AddValues()) * one_over_n + static_cast<C>(args.eps));
   if (threadIdx.x == 0 && args.stats) static_cast<Two<C>*>(args.stats)[row] = {mean, r};
   if (!args.out) return;
   // x becomes h, g becomes the gradient times the weight.
@@ -406,7 +498,7 @@ FACULA_DEVICE void norm_backward_long(const NormArgs& args) {
     }
   });
   along = team_all(along, threads, pairs, AddValues());
-  const C level = kCenter ? along.a / count : C(0), slope = along.b / count;
+  const C level = kCenter ? along.a * one_over_n : C(0), slope = along.b * one_over_n;
   typename M::Bits* to = static_cast<typename M::Bits*>(args.out) + start;
   over([&](int64_t at) {
     read_both(at);

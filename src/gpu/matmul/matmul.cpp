@@ -1,5 +1,6 @@
-// Which way a product goes. Products with a vector are our own: they are as fast as memory. All others go to the
-// vendor's library if it has an answer, else to our tiles. Operands that run neither along rows nor along columns are
+// Which way a product goes. Products with a vector are our own: they are as fast as memory; so are small ones, which are
+// over before a library's kernels are under way. All others go to the vendor's library if it has an answer, else to our
+// tiles. Operands that run neither along rows nor along columns are
 // copied first for a library; our kernels take any.
 #include "gpu/matmul/matmul.h"
 
@@ -81,7 +82,7 @@ ElementId element_of(ScalarType dtype, const char* op) {
   }
 }
 
-enum KernelKind { kTile32, kTile64, kTile128, kRowsWarp, kRowsBlock, kColumns, kFinish, kNumKinds };
+enum KernelKind { kSmall, kTile32, kTile64, kTile128, kRowsWarp, kRowsBlock, kColumns, kFinish, kNumKinds };
 
 std::string kernel_text(const char* header, const std::string& params, int blocks_at_once, const std::string& bytes,
                         const std::string& call) {
@@ -112,6 +113,9 @@ std::string kernel_text(KernelKind kind, ElementId id) {
                        call);
   };
   switch (kind) {
+    case kSmall:
+      return kernel_text("matmul", "SmallParams", 2, str("mk::kSmallBytes<", type, ">"),
+                         str("small_product<", type, ">"));
     case kTile32: return tile(32);
     case kTile64: return tile(64);
     case kTile128: return tile(128);
@@ -190,7 +194,7 @@ struct Product {
   BatchShape batch;
   double alpha, beta;
   const void* bias = nullptr;
-  Activation activation = Activation::None;  // of libraries only
+  Activation activation = Activation::None;  // of libraries and, if it is Relu, of small products only
   void* before = nullptr;
 };
 
@@ -351,6 +355,62 @@ void vector_product(const Product& p, const Work& work) {
   v.partial = partial.data();
   launch_kernel(kernel(kind, p.element), blocks, v.batch * v.splits, v, work);
   finish_splits(p, v.partial, v.splits, v.rows, 1, v.y_stride, 1, v.bias_stride, work);
+}
+
+// Measured on an H200, in graphs of nothing but products: 64 x 64 x 64 takes 1.8 us where cuBLAS takes 3.1 in float32 and 2.3
+// in 16 bits; it wins up to two tiles for each multiprocessor and sums of 512, or of 64 where a library uses tensor cores.
+bool is_small(const Product& p, int device) {
+  if (!allow_small_products() || (p.activation != Activation::None && p.activation != Activation::Relu)) return false;
+  int64_t most_depth = 0;
+  switch (p.element) {
+    case kFloat32: most_depth = 512; break;
+    case kTf32:
+    case kHalfId:
+    case kBFloat16Id: most_depth = 64; break;
+    default: return false;
+  }
+  if (p.k > most_depth) return false;
+  const int64_t tiles = ceil_div(p.m, mk::kSmallSide) * ceil_div(p.n, mk::kSmallSide);
+  if (tiles * p.batch.count() > 2 * properties(device).multiprocessors) return false;
+  int batches = 0;
+  for (int d = 0; d < mk::kBatchDims; ++d) batches += p.batch.sizes[d] > 1;
+  const auto fits = [](const MatrixArg& x, int64_t rows, int64_t cols) {
+    constexpr int64_t kMost = INT32_MAX / 2;
+    return std::max(x.row_stride, x.col_stride) < kMost &&
+           std::max<int64_t>(rows, 16) * x.row_stride + std::max<int64_t>(cols, 64) * x.col_stride < kMost;
+  };
+  return batches <= 1 && fits(p.a, p.m, p.k) && fits(p.b, p.k, p.n) && fits(p.c, p.m, p.n);
+}
+
+void small_product(const Product& p, const Work& work) {
+  const Element& e = kElements[p.element];
+  int along = mk::kBatchDims - 1;
+  for (int d = 0; d < mk::kBatchDims; ++d)
+    if (p.batch.sizes[d] > 1) along = d;
+  const auto small = [&](const mk::Operand& o) {
+    return mk::SmallOperand{
+        o.data, o.batch_strides[along], static_cast<int>(o.row_stride), static_cast<int>(o.depth_stride), o.fetch, 0};
+  };
+  mk::SmallParams s{};
+  s.a = small(operand(shifted(p.a.data, p.batch.a0, e.in_bytes), p.a.row_stride, p.a.col_stride, p.batch, p.batch.a,
+                      e.in_bytes, 16));
+  s.b = small(operand(shifted(p.b.data, p.batch.b0, e.in_bytes), p.b.col_stride, p.b.row_stride, p.batch, p.batch.b,
+                      e.in_bytes, 16));
+  s.c = const_cast<char*>(shifted(p.c.data, p.batch.c0, e.out_bytes));
+  s.bias = p.bias;
+  s.c_batch_stride = p.batch.c[along];
+  s.c_row_stride = static_cast<int>(p.c.row_stride);
+  s.m = static_cast<int>(p.m);
+  s.n = static_cast<int>(p.n);
+  s.k = static_cast<int>(p.k);
+  s.alpha = factor(p.alpha);
+  s.beta = factor(p.beta);
+  s.add_c = p.beta != 0;
+  s.relu = p.activation == Activation::Relu;
+  void* arguments[] = {&s};
+  const auto blocks = [](int64_t size) { return static_cast<uint32_t>(ceil_div(size, mk::kSmallSide)); };
+  launch(kernel(kSmall, p.element), {blocks(p.n), blocks(p.m), static_cast<uint32_t>(p.batch.sizes[along])},
+         {kThreads, 1, 1}, 0, arguments, work);
 }
 
 void tile_product(const Product& p, const Work& work) {
@@ -526,6 +586,7 @@ void product(Product p, const MatmulArgs& args, const Work& work) {
     s.a[kLast] = s.c[kLast] = 0;
   }
   if (p.k > 0 && (p.m == 1 || p.n == 1)) return vector_product(p, work);
+  if (p.k > 0 && is_small(p, work.device)) return small_product(p, work);
   if (p.k > 0 && library_product(p, work)) return;
   tile_product(p, work);
 }
@@ -558,7 +619,10 @@ bool matmul_activation(const MatmulArgs& args, const void* bias, Activation acti
   p.activation = activation;
   p.before = before;
   enter(work.device, work.op);
-  return batch_shape(args, p.batch) && library_product(p, work);
+  if (!batch_shape(args, p.batch)) return false;
+  if (!is_small(p, work.device)) return library_product(p, work);
+  small_product(p, work);
+  return true;
 }
 
 void matmul_int8(const MatmulArgs& args, const Work& work) {

@@ -17,7 +17,7 @@ void matmul_int8(const MatmulArgs& args, const Work& work);
 void gemv(const GemvArgs& args, const Work& work);
 // C = alpha A B + bias, where `bias` has n elements of args.dtype, one behind the other. args.beta must be 0.
 void matmul_bias(const MatmulArgs& args, const void* bias, const Work& work);
-// C = activation(alpha A B + bias) in one call of a library; the bias may be missing. `before`, laid out like C, gets
+// C = activation(alpha A B + bias) in one launch or call of a library; the bias may be missing. `before`, laid out like C, gets
 // what GeluTanh is given, unless it is null. For a batch of one, and args.beta must be 0. False: nobody has an answer, and
 // nothing was written to C.
 bool matmul_activation(const MatmulArgs& args, const void* bias, Activation activation, void* before, const Work& work);
@@ -41,6 +41,9 @@ void set_allow_fp16_accumulation(bool allow);
 // Whether a library is used where there is one. FACULA_BLAS=none sets it to false at start.
 bool allow_blas();
 void set_allow_blas(bool allow);
+// Whether a kernel of our own takes products that it is faster with than any library.
+bool allow_small_products();
+void set_allow_small_products(bool allow);
 // Whether a library's algorithms for large products are timed, once for each kind of product, and the fastest is kept;
 // else the first that the library proposes is used. The choice may differ from run to run, and with it last bits.
 // FACULA_BLAS_TUNE sets it at start.

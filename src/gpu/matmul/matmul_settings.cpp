@@ -9,7 +9,7 @@ namespace {
 
 struct Settings {
   std::atomic<Float32Precision> float32{Float32Precision::Highest};
-  std::atomic<bool> fp16_reduced{true}, bf16_reduced{true}, fp16_sums{false}, blas{true}, tune{false};
+  std::atomic<bool> fp16_reduced{true}, bf16_reduced{true}, fp16_sums{false}, blas{true}, tune{false}, small{true};
   Settings() {
     if (const auto wish = env(EnvVar::Blas)) blas = *wish != "none";
     if (const auto wish = env_number(EnvVar::BlasTune, 0)) tune = *wish != 0;
@@ -34,6 +34,8 @@ bool allow_fp16_accumulation() { return settings().fp16_sums; }
 void set_allow_fp16_accumulation(bool allow) { settings().fp16_sums = allow; }
 bool allow_blas() { return settings().blas; }
 void set_allow_blas(bool allow) { settings().blas = allow; }
+bool allow_small_products() { return settings().small; }
+void set_allow_small_products(bool allow) { settings().small = allow; }
 bool tune_blas() { return settings().tune; }
 void set_tune_blas(bool tune) { settings().tune = tune; }
 

@@ -32,8 +32,9 @@ void* target_of(const Tensor& t) { return t.defined() ? t.impl()->data() : nullp
 
 bool aligned_16(const void* data) { return reinterpret_cast<uintptr_t>(data) % 16 == 0; }
 
-// Packs in registers: log2, and whether they have one element, for three sizes of blocks; then long rows; then the same for gradients.
-enum Form : size_t { kRows = 0, kLong = 24, kBackward = 26, kBackwardLong = 34, kForms = 36 };
+// Packs in registers: log2, and whether they have one element, for three sizes of blocks; then long rows; the same for gradients; in the end
+// rows that are walked, with up to four packs in three sizes of blocks.
+enum Form : size_t { kRows = 0, kLong = 24, kBackward = 26, kBackwardLong = 34, kWalk = 36, kForms = 45 };
 size_t team_form(size_t form, const RowTeam& team) {
   return form + static_cast<size_t>(std::countr_zero(static_cast<unsigned>(team.packs))) * 2 + (team.pack == 1);
 }
@@ -61,6 +62,27 @@ void launch_with(const Kernel& kernel, uint32_t blocks, int threads, uint32_t sh
   launch(kernel, {blocks}, {static_cast<uint32_t>(threads)}, shared, args.pointers(), work);
 }
 
+// Teams whose threads have registers for their packs of a row, of the next one and of the weights; no packs: there are none.
+constexpr int kMostWalkThreads = 512;
+RowTeam walking_team(int64_t n, int pack) {
+  const RowTeam team = row_team(n, pack, true, 2 * pack);
+  if (team.packs > 0 && team.threads() <= kMostWalkThreads / 2) return team;
+  const RowTeam large = row_team(n, pack, true, 4 * pack);
+  return large.threads() <= kMostWalkThreads ? large : RowTeam{pack, 0, 0};
+}
+// As many blocks as are there at once walk over all rows.
+void walk(const RowTeam& team, ScalarType t, bool wide, bool center, Arguments& a, const Work& work) {
+  a.width_shift = team.width_shift;
+  const size_t size = static_cast<size_t>(std::countr_zero(static_cast<unsigned>(team.threads() / kRowThreads)));
+  const int at_once = (team.packs <= 2 ? 768 : 512) / team.threads();
+  const size_t form = kWalk + size * 3 + static_cast<size_t>(std::countr_zero(static_cast<unsigned>(team.packs)));
+  const uint32_t blocks = team.blocks(a.rows, work.op),
+                 most = static_cast<uint32_t>(at_once * properties(work.device).multiprocessors);
+  launch_with(
+      kernel_of(form, "norm_walk", t, wide, team.pack, team.packs, center, str(team.threads(), ", ", at_once).c_str()),
+      std::min(blocks, most), team.threads(), 0, a, work);
+}
+
 // Rows of `n` entries; input and result are contiguous and of one dtype, weight and bias contiguous and of that dtype or both of the compute
 // type, or undefined.
 void forward(const char* op, const Tensor& input, int64_t n, const Tensor& weight, const Tensor& bias, double eps,
@@ -81,6 +103,9 @@ void forward(const char* op, const Tensor& input, int64_t n, const Tensor& weigh
   const bool aligned = rows_aligned(a.in, t, n, pack);
   a.aligned = aligned && aligned_16(a.weight) && aligned_16(a.bias);
   const bool wide = has_wide_weights(t, weight, bias);
+  if (a.aligned && pack > 1) {
+    if (const RowTeam team = walking_team(n, pack); team.packs > 0) return walk(team, t, wide, center, a, work);
+  }
   const RowTeam team = row_team(n, pack, aligned, t == kDouble ? 16 : 32);
   if (team.packs == 0)
     return launch_with(kernel_of(kLong + (pack == 1), "norm_long", t, wide, pack, 0, center), blocks_for(a.rows, 1, op),
