@@ -14,16 +14,6 @@ namespace attention_kernels {
 
 inline constexpr float kLog2E = 1.44269504088896340736f, kLn2 = 0.69314718055994530942f;
 
-FACULA_DEVICE float power_of_two(float x) {
-#if FACULA_PTX
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-#else
-  return exp2f(x);
-#endif
-}
-
 template <DType t>
 struct Cores {
   using Format = Memory<t>;
@@ -269,7 +259,7 @@ struct Running {
       for (int half = 0; half < 2; ++half) {
         const float before = used[i][half];
         used[i][half] = fmaxf(before, largest[i][half]);
-        shrink[i][half] = power_of_two((before - base(i, half)) * factor);
+        shrink[i][half] = short_exp2((before - base(i, half)) * factor);
         total[i][half] *= shrink[i][half];
       }
     }
@@ -281,7 +271,7 @@ struct Running {
       for (int n = 0; n < kKeys; ++n) FACULA_UNROLL
       for (int e = 0; e < 2; ++e) {
         float& score = scores[i][n][2 * half + e];
-        score = power_of_two(fmaf(score, factor, shift));
+        score = short_exp2(fmaf(score, factor, shift));
         total[i][half] += score;
       }
     }

@@ -45,7 +45,7 @@ struct alignas(8) Level {
 
 // A score becomes its share, times whether it stays, and `slope` the slope of the score before `scale`.
 FACULA_DEVICE void to_share(float& score, float& slope, float unit, const Level& level, bool stay, float keep_scale) {
-  const float share = power_of_two(fmaf(score, unit, -level.whole));
+  const float share = short_exp2(fmaf(score, unit, -level.whole));
   slope = share * fmaf(slope, stay ? keep_scale : 0.0f, -level.dot);
   score = stay ? share : 0.0f;
 }

@@ -85,8 +85,7 @@ FACULA_DEVICE void group_key_gradients(const Args& a, char* shared) {
     }
     FACULA_UNROLL
     for (int n = 0; n < kQueries / 8; ++n) FACULA_UNROLL
-    for (int e = 0; e < 4; ++e)
-      scores[0][n][e] = power_of_two(fmaf(scores[0][n][e], unit, -levels[n * 8 + e % 2].whole));
+    for (int e = 0; e < 4; ++e) scores[0][n][e] = short_exp2(fmaf(scores[0][n][e], unit, -levels[n * 8 + e % 2].whole));
     unsigned shares[kQueries / 16][4], rounded[kQueries / 16][4];
     round_to<t>(shares, scores[0]);
     warpgroup::wait<0>();
@@ -188,7 +187,7 @@ FACULA_DEVICE void group_query_gradients(const Args& a, char* shared) {
       hide(a, query, k + lane % 4 * 2, scores);
     FACULA_UNROLL
     for (int n = 0; n < kKeys / 8; ++n) FACULA_UNROLL
-    for (int e = 0; e < 4; ++e) scores[0][n][e] = power_of_two(fmaf(scores[0][n][e], unit, -levels[e / 2].whole));
+    for (int e = 0; e < 4; ++e) scores[0][n][e] = short_exp2(fmaf(scores[0][n][e], unit, -levels[e / 2].whole));
     warpgroup::settle(scores[0]);
     warpgroup::wait<0>();
     warpgroup::settle(slopes[0]);

@@ -115,7 +115,6 @@ FACULA_DEVICE uint64_t double_bits(double x) {
 #endif
 }
 
-#if defined(FACULA_NARROW_RESULTS)
 // 2 to the power of x, to 22 bits; 0 in place of what is subnormal.
 FACULA_DEVICE float short_exp2(float x) {
 #if FACULA_PTX
@@ -126,7 +125,6 @@ FACULA_DEVICE float short_exp2(float x) {
   return ::exp2f(x);
 #endif
 }
-#endif
 
 // High halves of products.
 FACULA_DEVICE uint32_t multiply_high(uint32_t a, uint32_t b) {

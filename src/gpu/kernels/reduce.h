@@ -154,23 +154,27 @@ FACULA_DEVICE void merge_team(State& state, int width, State* room) {
 }
 
 // Merges N states of each thread over the threads of the block with equal (thread & (1 << width_shift) - 1), into those of the first.
-// `room` has a place for the states of half of the block.
+// `room` has a place for the states of three quarters of the block: those of one round lie beside those of the next, so that each needs one
+// barrier.
 template <class State, int N>
 FACULA_DEVICE void merge_columns(State (&states)[N], int width_shift, State* room) {
   const int thread = static_cast<int>(threadIdx.x), width = 1 << width_shift;
+  State *here = room, *beside = room + N * (static_cast<int>(blockDim.x) / 2);
   FACULA_NO_UNROLL
   for (int half = static_cast<int>(blockDim.x) / 2; half >= width; half /= 2) {
     // Element by element over the block: neighbours in a bank each.
     if (thread >= half && thread < 2 * half) {
       FACULA_UNROLL
-      for (int e = 0; e < N; ++e) room[e * half + thread - half] = states[e];
+      for (int e = 0; e < N; ++e) here[e * half + thread - half] = states[e];
     }
     block_barrier();
     if (thread < half) {
       FACULA_UNROLL
-      for (int e = 0; e < N; ++e) states[e].merge(room[e * half + thread]);
+      for (int e = 0; e < N; ++e) states[e].merge(here[e * half + thread]);
     }
-    block_barrier();
+    State* const next = beside;
+    beside = here;
+    here = next;
   }
 }
 

@@ -74,7 +74,7 @@ RowTeam walking_team(int64_t n, int pack) {
 void walk(const RowTeam& team, ScalarType t, bool wide, bool center, Arguments& a, const Work& work) {
   a.width_shift = team.width_shift;
   const size_t size = static_cast<size_t>(std::countr_zero(static_cast<unsigned>(team.threads() / kRowThreads)));
-  const int at_once = (team.packs <= 2 ? 768 : 512) / team.threads();
+  const int at_once = (team.packs <= 2 ? 896 : 512) / team.threads();
   const size_t form = kWalk + size * 3 + static_cast<size_t>(std::countr_zero(static_cast<unsigned>(team.packs)));
   const uint32_t blocks = team.blocks(a.rows, work.op),
                  most = static_cast<uint32_t>(at_once * properties(work.device).multiprocessors);

@@ -495,11 +495,11 @@ void Reduction::launch_kernel(const ReduceKey& key, void* states, int64_t steps,
                " results are more than one launch gives; split the tensor");
   const Program& p = s_.program;
   const int64_t state = state_bytes(p.reduction(), p.values()[p.reduced_value()].type, key.wide);
-  // Room for merges: a state for every 32 threads of rows, all states of half of the block elsewhere.
+  // Room for merges: a state for every 32 threads of rows, all states of three quarters of the block elsewhere.
   const bool columns = key.kind != Kind::Rows;
   const int64_t places = !columns ? ((1 << width_shift) > 32 ? threads / 32 : 0)
                          : (1 << width_shift) < threads
-                             ? int64_t{threads / 2} << (key.kind == Kind::Columns ? key.vector : 0)
+                             ? int64_t{threads / 4 * 3} << (key.kind == Kind::Columns ? key.vector : 0)
                              : 0;
   KernelArguments args;
   put_arguments(args, key, states, steps, chunk, width_shift);
