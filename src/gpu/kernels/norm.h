@@ -114,6 +114,18 @@ FACULA_DEVICE int group_count(int group, int width, int before, int n) {
   return count;
 }
 
+// What sums are divided by, as factors. A mean is rounded as if it were divided: equal numbers have that number as their mean, and differ
+// from it by nothing, where a large inverse deviation would make much of the last bit.
+template <class C>
+struct NormCount {
+  C count, one_over;
+  FACULA_DEVICE explicit NormCount(int64_t n) : count(static_cast<C>(n > 0 ? n : 1)), one_over(C(1) / count) {}
+  FACULA_DEVICE C mean(C sum) const {
+    const C near = sum * one_over;
+    return expr::m::fma(expr::m::fma(-near, count, sum), one_over, near);
+  }
+};
+
 // What a group of kRowLanes threads, or in the end a whole team, finds in its part of a row: the mean, and sums of the squares of what
 // differs from it, of v, and of v times what differs, where v is what gradients ask for. Groups find their own and a team joins them: one
 // barrier, and no difference of large sums.
@@ -135,7 +147,8 @@ struct AddNormSums {
 // Makes what a group found that of its team. `room` was not used since the last barrier but one; `count` is that of the group whose part
 // this thread reads.
 template <bool kCenter, bool kGradient, class C>
-FACULA_DEVICE void join_groups(C& mean, NormSums<C>& sums, int width, C one_over_n, C count, NormGroup<C>* room) {
+FACULA_DEVICE void join_groups(C& mean, NormSums<C>& sums, int width, const NormCount<C>& whole, C count,
+                               NormGroup<C>* room) {
   const int thread = static_cast<int>(threadIdx.x);
   const int groups = width / kRowLanes, first = (thread & ~(width - 1)) / kRowLanes;
   if ((thread & (kRowLanes - 1)) == 0) room[thread / kRowLanes] = {mean, sums.squares, sums.level, sums.slope};
@@ -143,7 +156,7 @@ FACULA_DEVICE void join_groups(C& mean, NormSums<C>& sums, int width, C one_over
   const NormGroup<C> part = room[first + (thread & (groups - 1))];
   sums = {part.squares, part.level, part.slope};
   if constexpr (kCenter) {
-    mean = lanes_all(part.mean * count, groups, AddValues()) * one_over_n;
+    mean = whole.mean(lanes_all(part.mean * count, groups, AddValues()));
     const C off = part.mean - mean;
     sums.squares = expr::m::fma(count * off, off, sums.squares);
     sums.slope = expr::m::fma(part.level, off, sums.slope);
@@ -160,18 +173,14 @@ FACULA_DEVICE C inverse_root(C x) {
 FACULA_DEVICE float inverse_root(float x) { return ::rsqrtf(x); }
 FACULA_DEVICE double inverse_root(double x) { return ::rsqrt(x); }
 #endif
-template <class C>
-FACULA_DEVICE C one_over_count(int64_t count) {
-  return C(1) / static_cast<C>(count > 0 ? count : 1);
-}
 
 // ---- forward ------------------------------------------------------------------------------------------------------------------
 
 // Mean and inverse deviation of the row whose parts a team holds in x. This thread's group has `own` elements, that whose part it reads when
 // groups are joined `other`; the row has `live` elements, or 0 where there is none.
 template <bool kCenter, bool kWhole, class C, int N, int K, class At>
-FACULA_DEVICE C norm_moments(const NormArgs& args, const C (&x)[K][N], At at, int live, C one_over_n, C one_over_own,
-                             C other, NormGroup<C>* room, C& mean) {
+FACULA_DEVICE C norm_moments(const NormArgs& args, const C (&x)[K][N], At at, int live, const NormCount<C>& whole,
+                             const NormCount<C>& own, C other, NormGroup<C>* room, C& mean) {
   const int width = 1 << args.width_shift, lanes = width < kRowLanes ? width : kRowLanes;
   mean = C(0);
   NormSums<C> sums{C(0), C(0), C(0)};
@@ -181,13 +190,13 @@ FACULA_DEVICE C norm_moments(const NormArgs& args, const C (&x)[K][N], At at, in
       FACULA_UNROLL
       for (int e = 0; e < N; ++e) mean += x[k][e];
     }
-    mean = lanes_all(mean, lanes, AddValues()) * one_over_own;
+    mean = own.mean(lanes_all(mean, lanes, AddValues()));
   }
   FACULA_UNROLL
   for (int k = 0; k < K; ++k) sums.squares += squares<kWhole>(x[k], mean, at(k), live);
   sums.squares = lanes_all(sums.squares, lanes, AddValues());
-  if (width > kRowLanes) join_groups<kCenter, false>(mean, sums, width, one_over_n, other, room);
-  return inverse_root(expr::m::fma(sums.squares, one_over_n, static_cast<C>(args.eps)));
+  if (width > kRowLanes) join_groups<kCenter, false>(mean, sums, width, whole, other, room);
+  return inverse_root(expr::m::fma(sums.squares, whole.one_over, static_cast<C>(args.eps)));
 }
 // Rows of which every one begins where packs may: a block walks many of them, the weights stay in registers, and the parts of a row are on
 // their way while the one before is worked on. Packs lie in the row or do not. What all blocks hold at once has fewer than 2^31 elements.
@@ -221,8 +230,7 @@ FACULA_DEVICE void norm_walk(const NormArgs& args) {
     if (args.weight) weights[k].read(static_cast<const typename W::Bits*>(args.weight) + at(k));
     if (args.bias) biases[k].read(static_cast<const typename W::Bits*>(args.bias) + at(k));
   }
-  const C one_over_own = one_over_count<C>(group_count<N, K>(member / kRowLanes, width, 0, n));
-  const C one_over_n = one_over_count<C>(n);
+  const NormCount<C> whole(n), own(group_count<N, K>(member / kRowLanes, width, 0, n));
   const C other = static_cast<C>(groups > 1 ? group_count<N, K>(thread & (groups - 1), width, 0, n) : n);
   FACULA_NO_UNROLL
   for (; rounds > 0; --rounds, --lives) {
@@ -231,7 +239,7 @@ FACULA_DEVICE void norm_walk(const NormArgs& args) {
     for (int k = 0; k < K; ++k) unpack<M>(next[k], x[k]);
     offset += step * n;
     fetch(lives > 1);
-    const C r = norm_moments<kCenter, true>(args, x, at, n, one_over_n, one_over_own, other, rooms[rounds & 1], mean);
+    const C r = norm_moments<kCenter, true>(args, x, at, n, whole, own, other, rooms[rounds & 1], mean);
     if (lives <= 0) continue;
     FACULA_UNROLL
     for (int k = 0; k < K; ++k) {
@@ -264,8 +272,8 @@ FACULA_DEVICE void norm_rows(const NormArgs& args) {
     return group_count<N, K>(group, place.width, before, static_cast<int>(args.n));
   };
   const C other = static_cast<C>(count_of(static_cast<int>(threadIdx.x) & (groups > 1 ? groups - 1 : 0)));
-  const C r = norm_moments<kCenter, false>(args, x, at, n, one_over_count<C>(args.n),
-                                           one_over_count<C>(count_of(place.member / kRowLanes)), other, room, mean);
+  const C r = norm_moments<kCenter, false>(args, x, at, n, NormCount<C>(args.n),
+                                           NormCount<C>(count_of(place.member / kRowLanes)), other, room, mean);
   if (!place.live) return;
   typename M::Bits* to = static_cast<typename M::Bits*>(args.out) + start;
   scale_and_shift<Memory<w>>(args, at, n, mean, r, x);
@@ -283,7 +291,7 @@ FACULA_DEVICE void norm_long(const NormArgs& args) {
   const typename M::Bits* from = static_cast<const typename M::Bits*>(args.in) + start;
   typename M::Bits* to = static_cast<typename M::Bits*>(args.out) + start;
   const int before = elements_before<N>(from);
-  const C one_over_n = one_over_count<C>(n);
+  const NormCount<C> whole(n);
   const auto over = [&](auto f) {
     FACULA_NO_UNROLL
     for (int64_t at = static_cast<int64_t>(threadIdx.x) * N - before; at < n;
@@ -299,11 +307,11 @@ FACULA_DEVICE void norm_long(const NormArgs& args) {
       FACULA_UNROLL
       for (int e = 0; e < N; ++e) mean += x[0][e];
     });
-    mean = team_all(mean, static_cast<int>(blockDim.x), room, AddValues()) * one_over_n;
+    mean = whole.mean(team_all(mean, static_cast<int>(blockDim.x), room, AddValues()));
   }
   C sum = C(0);
   over([&](int64_t at, C(&x)[1][N]) { sum += squares(x[0], mean, at, n); });
-  const C variance = team_all(sum, static_cast<int>(blockDim.x), room, AddValues()) * one_over_n;
+  const C variance = team_all(sum, static_cast<int>(blockDim.x), room, AddValues()) * whole.one_over;
   const C r = inverse_root(variance + static_cast<C>(args.eps));
   over([&](int64_t at, C(&x)[1][N]) {
     scale_and_shift<Memory<w>>(
@@ -352,8 +360,7 @@ FACULA_DEVICE void norm_backward(const NormArgs& args) {
     }
   };
   const C other = static_cast<C>(groups > 1 ? group_count<N, K>(thread & (groups - 1), width, 0, n) : n);
-  const C one_over_own = one_over_count<C>(group_count<N, K>(member / kRowLanes, width, 0, n));
-  const C one_over_n = one_over_count<C>(n);
+  const NormCount<C> whole(n), own(group_count<N, K>(member / kRowLanes, width, 0, n));
   const int64_t step = static_cast<int64_t>(gridDim.x) * teams;
   fetch(static_cast<int64_t>(blockIdx.x) * teams + team);
   int turn_of_room = 0;
@@ -375,7 +382,7 @@ FACULA_DEVICE void norm_backward(const NormArgs& args) {
         FACULA_UNROLL
         for (int e = 0; e < N; ++e) mean += x[k][e];
       }
-      mean = lanes_all(mean, lanes, AddValues()) * one_over_own;
+      mean = own.mean(lanes_all(mean, lanes, AddValues()));
     }
     FACULA_UNROLL
     for (int k = 0; k < K; ++k) {
@@ -390,13 +397,13 @@ FACULA_DEVICE void norm_backward(const NormArgs& args) {
     }
     found = lanes_all(found, lanes, AddNormSums());
     if (groups > 1) {
-      join_groups<kCenter, true>(mean, found, width, one_over_n, other, rooms[turn_of_room]);
+      join_groups<kCenter, true>(mean, found, width, whole, other, rooms[turn_of_room]);
       turn_of_room ^= 1;
     }
     // Behind the last row everything is zero, and stays so without an eps.
-    const C variance = found.squares * one_over_n;
+    const C variance = found.squares * whole.one_over;
     const C r = row < args.rows ? inverse_root(variance + static_cast<C>(args.eps)) : C(0);
-    const C level = kCenter ? found.level * one_over_n : C(0), slope = found.slope * r * one_over_n;
+    const C level = kCenter ? found.level * whole.one_over : C(0), slope = found.slope * r * whole.one_over;
     typename M::Bits* to = static_cast<typename M::Bits*>(args.out) + row * args.n;
     FACULA_UNROLL
     for (int k = 0; k < K; ++k) {
@@ -454,7 +461,7 @@ FACULA_DEVICE void norm_backward_long(const NormArgs& args) {
   const typename M::Bits* from = static_cast<const typename M::Bits*>(args.in) + start;
   const typename M::Bits* grad = static_cast<const typename M::Bits*>(args.grad) + start;
   const int before = elements_before<N>(from);
-  const C one_over_n = one_over_count<C>(n);
+  const NormCount<C> whole(n);
   const auto over = [&](auto f) {
     FACULA_NO_UNROLL
     for (int64_t at = static_cast<int64_t>(threadIdx.x) * N - before; at < n; at += static_cast<int64_t>(threads) * N)
@@ -468,13 +475,13 @@ FACULA_DEVICE void norm_backward_long(const NormArgs& args) {
       FACULA_UNROLL
       for (int e = 0; e < N; ++e) mean += x[e];
     });
-    mean = team_all(mean, threads, room, AddValues()) * one_over_n;
+    mean = whole.mean(team_all(mean, threads, room, AddValues()));
   }
   over([&](int64_t at) {
     read_part<M>(from, at, n, C(0), x);
     sum += squares(x, mean, at, n);
   });
-  const C r = inverse_root(team_all(sum, threads, room, AddValues()) * one_over_n + static_cast<C>(args.eps));
+  const C r = inverse_root(team_all(sum, threads, room, AddValues()) * whole.one_over + static_cast<C>(args.eps));
   if (threadIdx.x == 0 && args.stats) static_cast<Two<C>*>(args.stats)[row] = {mean, r};
   if (!args.out) return;
   // x becomes h, g becomes the gradient times the weight.
@@ -498,7 +505,7 @@ FACULA_DEVICE void norm_backward_long(const NormArgs& args) {
     }
   });
   along = team_all(along, threads, pairs, AddValues());
-  const C level = kCenter ? along.a * one_over_n : C(0), slope = along.b * one_over_n;
+  const C level = kCenter ? along.a * whole.one_over : C(0), slope = along.b * whole.one_over;
   typename M::Bits* to = static_cast<typename M::Bits*>(args.out) + start;
   over([&](int64_t at) {
     read_both(at);

@@ -377,7 +377,7 @@ bool is_small(const Product& p, int device) {
   const auto fits = [](const MatrixArg& x, int64_t rows, int64_t cols) {
     constexpr int64_t kMost = INT32_MAX / 2;
     return std::max(x.row_stride, x.col_stride) < kMost &&
-           std::max<int64_t>(rows, 16) * x.row_stride + std::max<int64_t>(cols, 64) * x.col_stride < kMost;
+           (rows + 64) * x.row_stride + (cols + 64) * x.col_stride < kMost;  // tiles may reach over the ends
   };
   return batches <= 1 && fits(p.a, p.m, p.k) && fits(p.b, p.k, p.n) && fits(p.c, p.m, p.n);
 }

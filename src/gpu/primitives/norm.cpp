@@ -77,7 +77,7 @@ void walk(const RowTeam& team, ScalarType t, bool wide, bool center, Arguments& 
   const int at_once = (team.packs <= 2 ? 896 : 512) / team.threads();
   const size_t form = kWalk + size * 3 + static_cast<size_t>(std::countr_zero(static_cast<unsigned>(team.packs)));
   const uint32_t blocks = team.blocks(a.rows, work.op),
-                 most = static_cast<uint32_t>(at_once * properties(work.device).multiprocessors);
+                 most = static_cast<uint32_t>(at_once * std::max(1, properties(work.device).multiprocessors));
   launch_with(
       kernel_of(form, "norm_walk", t, wide, team.pack, team.packs, center, str(team.threads(), ", ", at_once).c_str()),
       std::min(blocks, most), team.threads(), 0, a, work);
