@@ -33,7 +33,7 @@ double microseconds_since(Clock::time_point begin) {
   return std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
 }
 
-std::string quoted(std::string_view text) {
+std::string json_text(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') out += '\\';
@@ -99,21 +99,21 @@ class Server {
       if (verb == "drop") return drop();
       return "{\"problem\": \"no such command\"}";
     } catch (const Error& error) {
-      return "{\"problem\": " + quoted(std::string(error.type_name()) + ": " + error.what()) + "}";
+      return "{\"problem\": " + json_text(std::string(error.type_name()) + ": " + error.what()) + "}";
     } catch (const std::exception& error) {
-      return "{\"problem\": " + quoted(error.what()) + "}";
+      return "{\"problem\": " + json_text(error.what()) + "}";
     }
   }
 
  private:
   std::string list() const {
     std::ostringstream out;
-    out << "{\"device\": " << quoted(cuda::get_device_name(0)) << ", \"library\": " << quoted("Facula")
+    out << "{\"device\": " << json_text(cuda::get_device_name(0)) << ", \"library\": " << json_text("Facula")
         << ", \"cases\": [";
     const char* comma = "";
     for (const std::string& name : order_) {
       const BenchCase& each = cases_.at(name);
-      out << comma << "{\"name\": " << quoted(name) << ", \"bytes\": " << each.bytes << ", \"flops\": " << each.flops
+      out << comma << "{\"name\": " << json_text(name) << ", \"bytes\": " << each.bytes << ", \"flops\": " << each.flops
           << ", \"host\": " << (each.host ? "true" : "false") << "}";
       comma = ", ";
     }
@@ -129,7 +129,7 @@ class Server {
     if (!(error <= one.tolerance)) {
       std::ostringstream why;
       why << "wrong result: the relative error is " << error << ", at most " << one.tolerance << " is right";
-      return "{\"problem\": " + quoted(why.str()) + "}";
+      return "{\"problem\": " + json_text(why.str()) + "}";
     }
     run_ = prepared.run;
     std::ostringstream out;
