@@ -21,7 +21,7 @@ def recurrent_samples(gates, states_of_two=False):
         return made
 
     return dict(
-        dtypes=FLOATS, loose=60, rounds=8, threads=False, result=lambda *args, **kwargs: args[0].dtype,
+        dtypes=FLOATS, loose=60, rounds=24, threads=False, result=lambda *args, **kwargs: args[0].dtype,
         samples=[call(t(4, 3, 5, **U), states(1, 3, 6), weights(5, 6), True, 1, 0.0, True, False, False),
                  call(t(4, 2, 5, **U), states(2, 2, 3), weights(5, 3, 2), True, 2, 0.0, False, False, False),
                  call(t(4, 2, 5, **U), states(2, 2, 3), weights(5, 3, 1, 2), True, 1, 0.0, False, True, False),
