@@ -144,6 +144,18 @@ struct AddNormSums {
     return {a.squares + b.squares, a.level + b.level, a.slope + b.slope};
   }
 };
+// The mean of what `lanes` threads hold, `own` elements in all; 0 where rows are not centred.
+template <bool kCenter, class C, int N, int K>
+FACULA_DEVICE C group_mean(const C (&x)[K][N], int lanes, const NormCount<C>& own) {
+  if constexpr (!kCenter) return C(0);
+  C sum = C(0);
+  FACULA_UNROLL
+  for (int k = 0; k < K; ++k) {
+    FACULA_UNROLL
+    for (int e = 0; e < N; ++e) sum += x[k][e];
+  }
+  return own.mean(lanes_all(sum, lanes, AddValues()));
+}
 // Makes what a group found that of its team. `room` was not used since the last barrier but one; `count` is that of the group whose part
 // this thread reads.
 template <bool kCenter, bool kGradient, class C>
@@ -182,22 +194,15 @@ template <bool kCenter, bool kWhole, class C, int N, int K, class At>
 FACULA_DEVICE C norm_moments(const NormArgs& args, const C (&x)[K][N], At at, int live, const NormCount<C>& whole,
                              const NormCount<C>& own, C other, NormGroup<C>* room, C& mean) {
   const int width = 1 << args.width_shift, lanes = width < kRowLanes ? width : kRowLanes;
-  mean = C(0);
+  mean = group_mean<kCenter>(x, lanes, own);
   NormSums<C> sums{C(0), C(0), C(0)};
-  if constexpr (kCenter) {
-    FACULA_UNROLL
-    for (int k = 0; k < K; ++k) {
-      FACULA_UNROLL
-      for (int e = 0; e < N; ++e) mean += x[k][e];
-    }
-    mean = own.mean(lanes_all(mean, lanes, AddValues()));
-  }
   FACULA_UNROLL
   for (int k = 0; k < K; ++k) sums.squares += squares<kWhole>(x[k], mean, at(k), live);
   sums.squares = lanes_all(sums.squares, lanes, AddValues());
   if (width > kRowLanes) join_groups<kCenter, false>(mean, sums, width, whole, other, room);
   return inverse_root(expr::m::fma(sums.squares, whole.one_over, static_cast<C>(args.eps)));
 }
+
 // Rows of which every one begins where packs may: a block walks many of them, the weights stay in registers, and the parts of a row are on
 // their way while the one before is worked on. Packs lie in the row or do not. What all blocks hold at once has fewer than 2^31 elements.
 template <DType t, DType w, int N, int K, bool kCenter>
@@ -374,16 +379,8 @@ FACULA_DEVICE void norm_backward(const NormArgs& args) {
       unpack<M>(next_g[k], g[k]);
     }
     if (first + step < args.rows) fetch(row + step);
-    C mean = C(0);
+    C mean = group_mean<kCenter>(x, lanes, own);
     NormSums<C> found{C(0), C(0), C(0)};
-    if constexpr (kCenter) {
-      FACULA_UNROLL
-      for (int k = 0; k < K; ++k) {
-        FACULA_UNROLL
-        for (int e = 0; e < N; ++e) mean += x[k][e];
-      }
-      mean = own.mean(lanes_all(mean, lanes, AddValues()));
-    }
     FACULA_UNROLL
     for (int k = 0; k < K; ++k) {
       if (at(k) >= n) continue;
