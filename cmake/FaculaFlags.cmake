@@ -10,6 +10,10 @@ target_compile_options(facula_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtu
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # These two report correct uses of std::string and of SIMD vectors when g++ inlines them at -O2 and above.
   target_compile_options(facula_flags INTERFACE -Wno-restrict -Wno-maybe-uninitialized -Wno-psabi)
+  if(CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
+    # Suspects every function that takes a temporary and returns a reference, as those that look up a cached kernel.
+    target_compile_options(facula_flags INTERFACE -Wno-dangling-reference)
+  endif()
 endif()
 if(FACULA_WERROR)
   target_compile_options(facula_flags INTERFACE -Werror)

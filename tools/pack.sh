@@ -5,7 +5,8 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-limit=60000000 # bytes
+limit=60000000        # bytes
+onednn_limit=40000000 # of them for oneDNN: 39.7 MB in Debian 12. What a newer one weighs more comes on top.
 build=${1:?"pack.sh BUILD [DIR] [--gpu-tests]"}
 shift
 dir=build/pack gpu_tests=""
@@ -87,6 +88,8 @@ fi
 END
 chmod +x "$dir/test.sh"
 
+onednn=$(cat "$dir"/lib/libdnnl.so.* | wc -c)
+if ((onednn > onednn_limit)); then limit=$((limit + onednn - onednn_limit)); fi
 bytes=$(du -sb --apparent-size "$dir" | cut -f 1)
 echo "pack: $dir, $bytes bytes of at most $limit"
 if ((bytes > limit)); then

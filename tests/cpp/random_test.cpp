@@ -7,6 +7,7 @@
 #include <facula/facula.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace {

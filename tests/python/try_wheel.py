@@ -30,7 +30,7 @@ def look_into(wheel):
         names = archive.namelist()
         libraries = [n for n in names if re.search(r"\.so(\.[0-9]+)*$", n)]
         for pattern in (r"facula/__init__\.py", r"facula/_native\.[^/]*so", r"facula/py\.typed", r"facula/_ops/__init__\.pyi",
-                        r"facula/lib/libfacula\.so", r"facula/lib/libdnnl\.so\.[0-9]+", r"facula/lib/libhwy\.so\.[0-9]+",
+                        r"facula/lib/libfacula\.so", r"facula/lib/libdnnl\.so\.[0-9.]+", r"facula/lib/libhwy\.so\.[0-9]+",
                         r"facula/include/facula/facula\.h", r"facula/include/torch/torch\.h",
                         r"facula/lib/cmake/Facula/FaculaConfig\.cmake", r"facula/licenses/libdnnl.*\.txt"):
             found = [n for n in names if re.fullmatch(pattern, n)]

@@ -16,10 +16,11 @@
 
 #undef FACULA_EXPR_BEGIN
 #undef FACULA_EXPR_END
-#define FACULA_EXPR_BEGIN \
-  HWY_BEFORE_NAMESPACE(); \
-  namespace facula {      \
-  namespace HWY_NAMESPACE {
+// The pragmas behind Highway's macros come last: GCC 14 drops what follows them in an expansion.
+#define FACULA_EXPR_BEGIN   \
+  namespace facula {        \
+  namespace HWY_NAMESPACE { \
+  HWY_BEFORE_NAMESPACE();
 #define FACULA_EXPR_END \
   }                     \
   }                     \
