@@ -11,6 +11,7 @@
 
 #include <facula/core/error.h>
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <unordered_map>
@@ -49,27 +50,47 @@ struct Plan {
   Desc bias, scratch;
 };
 
-Desc memory_of(const Tensor& t, DataType type) {
-  const TensorImpl& x = *t.impl();
-  return Desc(dims_of(x.sizes), type, dims_of(x.strides));
-}
+struct Layout {
+  explicit Layout(const Tensor& t) : sizes(dims_of(t.impl()->sizes)), strides(dims_of(t.impl()->strides)) {}
+  Desc given(DataType type) const { return Desc(sizes, type, strides); }
+  Desc any(DataType type) const { return Desc(sizes, type, Tag::any); }
+
+  Dims sizes, strides;
+};
 
 // Of groups the weight has one more dim, in front.
-Desc weight_memory(const Tensor& t, int64_t groups, DataType type) {
-  if (groups == 1) return memory_of(t, type);
-  const TensorImpl& w = *t.impl();
-  Dims sizes = {groups, w.sizes[0] / groups}, strides = {w.strides[0] * (w.sizes[0] / groups), w.strides[0]};
-  for (size_t d = 1; d < w.sizes.size(); ++d) {
-    sizes.push_back(w.sizes[d]);
-    strides.push_back(w.strides[d]);
-  }
-  return Desc(sizes, type, strides);
+Layout weight_layout(const Tensor& weight, int64_t groups) {
+  Layout w(weight);
+  if (groups == 1) return w;
+  const int64_t of_group = w.sizes[0] / groups;
+  w.sizes[0] = of_group;
+  w.sizes.insert(w.sizes.begin(), groups);
+  w.strides.insert(w.strides.begin(), w.strides[0] * of_group);
+  return w;
 }
 
-// Channels-last tensors stay; of others oneDNN chooses the blocks it likes.
-Desc asked_for(const Desc& given, const Tensor& t) {
-  if (!t.impl()->contiguous) return given;
-  return Desc(given.dims(), given.data_type(), Tag::any);
+// Whether a kernel of one point skips input. oneDNN's own way to pass over it gives wrong gradients of weights with many threads (2.6,
+// bfloat16).
+bool skips(const ConvolutionArgs& a) {
+  const auto all = [](const int64_t* first, const int64_t* last, int64_t v) {
+    return std::all_of(first, last, [v](int64_t x) { return x == v; });
+  };
+  const DimVector& kernel = a.weight.impl()->sizes;
+  return a.part != ConvolutionPart::Input && all(kernel.begin() + 2, kernel.end(), 1) &&
+         all(a.padding.begin(), a.padding.end(), 0) && !all(a.stride.begin(), a.stride.end(), 1);
+}
+// The same with nothing but what it reads.
+ConvolutionArgs without_what_is_skipped(const ConvolutionArgs& a) {
+  ConvolutionArgs read = a;
+  for (size_t d = 0; d < a.stride.size(); ++d) {
+    read.input = read.input.slice(static_cast<int64_t>(d) + 2, 0, std::nullopt, a.stride[d]);
+    read.stride[d] = 1;
+  }
+  const bool plain = a.input.impl()->contiguous || a.stride.size() == 1;
+  read.input = read.input.contiguous(plain                  ? MemoryFormat::Contiguous
+                                     : a.stride.size() == 2 ? MemoryFormat::ChannelsLast
+                                                            : MemoryFormat::ChannelsLast3d);
+  return read;
 }
 
 void set_side(Side& side, const Desc& given, const Desc& wanted, bool computed) {
@@ -84,10 +105,13 @@ void set_side(Side& side, const Desc& given, const Desc& wanted, bool computed) 
 
 Plan make_plan(const ConvolutionArgs& a, DataType type) {
   Plan plan;
-  const Desc input = memory_of(a.input, type), output = memory_of(a.output, type),
-             weight = weight_memory(a.weight, a.groups, type);
-  const Desc any_input = asked_for(input, a.input), any_output = asked_for(output, a.output);
-  const Desc any_weight(weight.dims(), type, Tag::any);
+  const Layout input_layout(a.input), output_layout(a.output);
+  const Layout weights = weight_layout(a.weight, a.groups);
+  const Desc input = input_layout.given(type), output = output_layout.given(type), weight = weights.given(type);
+  // Channels-last tensors stay; of others oneDNN chooses the blocks it likes.
+  const Desc any_input = a.input.impl()->contiguous ? input_layout.any(type) : input;
+  const Desc any_output = a.output.impl()->contiguous ? output_layout.any(type) : output;
+  const Desc any_weight = weights.any(type);
   Dims dilation;
   for (const int64_t d : a.dilation) dilation.push_back(d - 1);
   const Dims stride = dims_of(a.stride), padding = dims_of(a.padding);
@@ -210,6 +234,7 @@ dnnl::memory brought(const Side& side, void* data, Room& room) {
 bool convolution_cpu(const ConvolutionArgs& a) {
   const ScalarType dtype = a.input.scalar_type();
   if (dtype != kFloat && dtype != kBFloat16) return false;
+  if (skips(a)) return convolution_cpu(without_what_is_skipped(a));
   const DataType type = dtype == kFloat ? DataType::f32 : DataType::bf16;
   const int threads = in_parallel_region() ? 1 : get_num_threads();
   ScopedOmpThreads scope(threads);

@@ -8,6 +8,7 @@
 #include "cpu/convert.h"
 #include "cpu/copy.h"
 #include "cpu/matmul_onednn.h"
+#include "cpu/matmul_pieces.h"
 #include "cpu/parallel.h"
 #include "cpu/small_gemm.h"
 
@@ -190,27 +191,24 @@ bool matmul_small(const MatmulArgs& args) {
   const bool cached = args.batch * (args.m * args.k + args.k * args.n + args.m * args.n) <= kCachedFloats;
   const bool medium = work <= kMediumWork && args.m >= (by_columns ? 96 : 64) && args.n >= 16 && cached;
   if (!small && !medium) return false;
-  // Where there are more threads than products, each product is cut along its longer side. No sum is cut.
-  const int64_t spare = (get_num_threads() + args.batch - 1) / args.batch;
-  const int64_t parts = std::clamp<int64_t>(work / kSmallWork, 1, spare);
-  const bool by_rows = args.m > args.n;
-  const int64_t length = by_rows ? args.m : args.n;
-  const int64_t step = ((length + parts - 1) / parts + 15) / 16 * 16;
-  auto one = [&](int64_t batch, int64_t first) {
-    const int64_t count = std::min(step, length - first);
-    const int64_t row = by_rows ? first : 0, column = by_rows ? 0 : first;
-    if (count <= 0) return;
+  // Where there are more threads than products, each product is cut into pieces. No sum is cut.
+  const int64_t spare = ceil_div(get_num_threads(), args.batch);
+  const MatmulPieces pieces(args.m, args.n, work < 2 * kSmallWork ? 1 : std::min(work / (kSmallWork / 2), spare), 1, 16,
+                            6);
+  auto one = [&](int64_t batch, int64_t piece) {
+    const int64_t row = pieces.row(piece), column = pieces.column(piece);
     auto data = [&](const MatrixArg& m, int64_t r, int64_t c) {
       return reinterpret_cast<float*>(at(m, batch, sizeof(float))) + r * m.row_stride + c * m.col_stride;
     };
-    small_gemm({by_rows ? count : args.m, by_rows ? args.n : count, args.k, data(args.a, row, 0), args.a.row_stride,
-                args.a.col_stride, data(args.b, 0, column), args.b.row_stride, args.b.col_stride,
-                data(args.c, row, 0) + column, args.c.row_stride, static_cast<float>(args.alpha),
+    small_gemm({std::min(pieces.rows, args.m - row), std::min(pieces.columns, args.n - column), args.k,
+                data(args.a, row, 0), args.a.row_stride, args.a.col_stride, data(args.b, 0, column), args.b.row_stride,
+                args.b.col_stride, data(args.c, row, 0) + column, args.c.row_stride, static_cast<float>(args.alpha),
                 static_cast<float>(args.beta)});
   };
-  parallel_for(0, args.batch * parts, std::max<int64_t>(1, kSmallWork / 4 / work), [&](int64_t first, int64_t last) {
-    for (int64_t i = first; i < last; ++i) one(i / parts, i % parts * step);
-  });
+  parallel_for(0, args.batch * pieces.count, std::max<int64_t>(1, kSmallWork / 4 / work),
+               [&](int64_t first, int64_t last) {
+                 for (int64_t i = first; i < last; ++i) one(i / pieces.count, i % pieces.count);
+               });
   return true;
 }
 

@@ -1,15 +1,19 @@
 #include "cpu/matmul_onednn.h"
 
 #include "core/hash.h"
+#include "cpu/copy.h"
+#include "cpu/matmul_pieces.h"
 #include "cpu/onednn.h"
 #include "cpu/parallel.h"
 #include "cpu/parallel_omp.h"
+#include "cpu/rows.h"
 
 #include <facula/core/error.h>
 
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -58,7 +62,7 @@ void over_batch(const MatmulArgs& args, One&& one) {
 }
 
 // What a product with the primitive API depends on. Creating a primitive costs more than running a small one.
-using Key = std::array<int64_t, 15>;
+using Key = std::array<int64_t, 11>;
 struct KeyHash {
   size_t operator()(const Key& key) const {
     size_t h = 0;
@@ -74,16 +78,15 @@ struct Product {
 
 using DataType = dnnl::memory::data_type;
 
-dnnl::memory::desc describe(const MatrixArg& m, int64_t batch, int64_t rows, int64_t cols, DataType type) {
-  return dnnl::memory::desc({batch, rows, cols}, type,
-                            {batch == 1 ? rows * cols : m.batch_stride, m.row_stride, m.col_stride});
+dnnl::memory::desc describe(const MatrixArg& m, int64_t rows, int64_t cols, DataType type) {
+  return dnnl::memory::desc({rows, cols}, type, {m.row_stride, m.col_stride});
 }
 
-Product make_product(const MatmulArgs& args, int64_t batch, DataType in, DataType out) {
+Product make_product(const MatmulArgs& args, DataType type) {
   Product p;
-  p.a = describe(args.a, batch, args.m, args.k, in);
-  p.b = describe(args.b, batch, args.k, args.n, in);
-  p.c = describe(args.c, batch, args.m, args.n, out);
+  p.a = describe(args.a, args.m, args.k, type);
+  p.b = describe(args.b, args.k, args.n, type);
+  p.c = describe(args.c, args.m, args.n, type);
   dnnl::primitive_attr attr;
   // Given at each call: a primitive that has its own keeps it, and with many threads it is larger than a matrix.
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -102,27 +105,23 @@ Product make_product(const MatmulArgs& args, int64_t batch, DataType in, DataTyp
   return p;
 }
 
-const Product& cached_product(const MatmulArgs& args, int64_t batch, DataType in, DataType out) {
+const Product& cached_product(const MatmulArgs& args, DataType type, int threads) {
   thread_local std::unordered_map<Key, Product, KeyHash> cache;
-  Key key = {batch,
-             args.m,
-             args.n,
-             args.k,
-             args.a.row_stride,
-             args.a.col_stride,
-             batch == 1 ? 0 : args.a.batch_stride,
-             args.b.row_stride,
-             args.b.col_stride,
-             batch == 1 ? 0 : args.b.batch_stride,
-             args.c.row_stride,
-             batch == 1 ? 0 : args.c.batch_stride,
-             static_cast<int64_t>(in) << 8 | static_cast<int64_t>(out),
-             std::bit_cast<int64_t>(args.beta),
-             in_parallel_region() ? 1 : get_num_threads()};
+  const Key key = {args.m,
+                   args.n,
+                   args.k,
+                   args.a.row_stride,
+                   args.a.col_stride,
+                   args.b.row_stride,
+                   args.b.col_stride,
+                   args.c.row_stride,
+                   static_cast<int64_t>(type),
+                   std::bit_cast<int64_t>(args.beta),
+                   threads};
   auto found = cache.find(key);
   if (found != cache.end()) return found->second;
   if (cache.size() >= 256) cache.clear();
-  return cache.emplace(key, make_product(args, batch, in, out)).first->second;
+  return cache.emplace(key, make_product(args, type)).first->second;
 }
 
 void execute(const Product& p, void* a, void* b, void* c) {
@@ -145,6 +144,68 @@ bool int8_products_are_exact() {
 #else
   return true;
 #endif
+}
+
+// Two matrices with more terms to their sums, all of them zero.
+class MoreTerms {
+ public:
+  MoreTerms(MatmulArgs& piece, int64_t k)
+      : room_(static_cast<size_t>((piece.m + piece.n) * k + 32) * sizeof(uint16_t)) {
+    auto* a = room_.as<uint16_t>();
+    uint16_t* b = a + (piece.m * k + 31) / 32 * 32;
+    const int64_t added = k - piece.k;
+    copy(piece.a, a, piece.m, piece.k, k);
+    for (int64_t r = 0; r < piece.m; ++r) std::fill_n(a + r * k + piece.k, added, uint16_t{0});
+    copy(piece.b, b, piece.k, piece.n, piece.n);
+    std::fill_n(b + piece.k * piece.n, added * piece.n, uint16_t{0});
+    piece.k = k;
+  }
+
+ private:
+  static void copy(MatrixArg& m, uint16_t* to, int64_t rows, int64_t columns, int64_t row_stride) {
+    const int64_t sizes[] = {rows, columns}, from_strides[] = {m.row_stride, m.col_stride},
+                  to_strides[] = {row_stride, 1};
+    copy_strided(to, to_strides, m.data, from_strides, sizes, 2, sizeof(uint16_t));
+    m.data = to;
+    m.row_stride = row_stride;
+    m.col_stride = 1;
+  }
+  detail::Scratch room_;
+};
+
+// A product of bfloat16 whose pieces are computed by one thread each. oneDNN's own ways with AMX are not to be trusted: shared out over threads,
+// 40 x 300 times 300 x 50 gives wrong numbers (2.6), 63 terms trap (2.6, 2.7), and where the terms do not fill a tile, a NaN reaches other rows
+// (3.14).
+void by_pieces(const MatmulArgs& args, bool whole_tiles) {
+  constexpr int64_t kPieceWork = 128 * 128 * 128;  // multiplications worth a thread
+  constexpr int64_t kTileTerms = 32;
+  const int64_t work = std::max<int64_t>(1, args.m * args.n * args.k);
+  const int64_t spare = in_parallel_region() ? 1 : ceil_div(get_num_threads(), args.batch);
+  const MatmulPieces pieces(args.m, args.n, std::clamp<int64_t>(work / kPieceWork, 1, spare), 32, 64, 32);
+  const auto part = [](const MatrixArg& m, int64_t batch, int64_t row, int64_t column) {
+    MatrixArg result = m;
+    result.data = static_cast<uint16_t*>(m.data) + m.offset(batch) + row * m.row_stride + column * m.col_stride;
+    result.batch_offsets = nullptr;
+    return result;
+  };
+  const int64_t grain = std::max<int64_t>(1, kPieceWork / work);
+  parallel_for(0, args.batch * pieces.count, grain, [&](int64_t first, int64_t last) {
+    ScopedOmpThreads threads(1);
+    for (int64_t i = first; i < last; ++i) {
+      const int64_t batch = i / pieces.count, row = pieces.row(i % pieces.count),
+                    column = pieces.column(i % pieces.count);
+      MatmulArgs piece = args;
+      piece.batch = 1;
+      piece.m = std::min(pieces.rows, args.m - row);
+      piece.n = std::min(pieces.columns, args.n - column);
+      piece.a = part(args.a, batch, row, 0);
+      piece.b = part(args.b, batch, 0, column);
+      piece.c = part(args.c, batch, row, column);
+      std::optional<MoreTerms> more;
+      if (whole_tiles && args.k % kTileTerms != 0) more.emplace(piece, ceil_div(args.k, kTileTerms) * kTileTerms);
+      execute(cached_product(piece, DataType::bf16, 1), piece.a.data, piece.b.data, piece.c.data);
+    }
+  });
 }
 
 // A product of bytes through float. As many terms go into one product as leave every partial sum a whole number of at most
@@ -183,7 +244,7 @@ void onednn_matmul_f32(const MatmulArgs& args) {
   int64_t work = args.m * args.n * args.k;
   if (args.batch == 1 && args.alpha == 1 && work >= kLargeProduct && !in_parallel_region() && get_num_threads() >= 8) {
     ScopedOmpThreads threads(get_num_threads());
-    return execute(cached_product(args, 1, DataType::f32, DataType::f32), args.a.data, args.b.data, args.c.data);
+    return execute(cached_product(args, DataType::f32, get_num_threads()), args.a.data, args.b.data, args.c.data);
   }
   Lead la = lead_of(args.a, args.m, args.k), lb = lead_of(args.b, args.k, args.n);
   over_batch(args, [&](int64_t i) {
@@ -195,33 +256,33 @@ void onednn_matmul_f32(const MatmulArgs& args) {
   });
 }
 
-bool onednn_matmul_bf16(const MatmulArgs& args) {
+bool onednn_uses_tiles() {
+#if defined(__x86_64__)
+  static const bool tiles = [] {
+    onednn::initialize();
+    return (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_amx) == dnnl_cpu_isa_avx512_core_amx;
+  }();
+  return tiles;
+#else
+  return false;
+#endif
+}
+
+bool onednn_matmul_bf16(const MatmulArgs& args, bool whole_tiles) {
   if (args.alpha != 1) return false;
   static const bool available = [] {
     MatmulArgs probe;
     probe.m = probe.n = probe.k = 16;
     probe.a = probe.b = probe.c = {nullptr, 16, 1};
     try {
-      make_product(probe, 1, DataType::bf16, DataType::bf16);
+      make_product(probe, DataType::bf16);
       return true;
     } catch (const dnnl::error&) {
       return false;
     }
   }();
   if (!available) return false;
-  auto element = [](const MatrixArg& m, int64_t i) { return static_cast<uint16_t*>(m.data) + m.offset(i); };
-  bool regular = !args.a.batch_offsets && !args.b.batch_offsets && !args.c.batch_offsets && args.a.batch_stride > 0 &&
-                 args.b.batch_stride > 0;
-  if (args.batch == 1 || regular) {
-    ScopedOmpThreads threads(threads_for(args.batch * args.m * args.n * args.k));
-    execute(cached_product(args, args.batch, DataType::bf16, DataType::bf16), element(args.a, 0), element(args.b, 0),
-            element(args.c, 0));
-    return true;
-  }
-  over_batch(args, [&](int64_t i) {
-    execute(cached_product(args, 1, DataType::bf16, DataType::bf16), element(args.a, i), element(args.b, i),
-            element(args.c, i));
-  });
+  by_pieces(args, whole_tiles);
   return true;
 }
 

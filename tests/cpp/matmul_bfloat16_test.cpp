@@ -1,0 +1,127 @@
+// Products of bfloat16 through oneDNN, and how they are cut: against products in double of the same numbers, with sums that fill tiles and
+// others, either orientation, batches, beta and several numbers of threads; and convolutions that skip input.
+#include "cpu/matmul_onednn.h"
+#include "cpu/matmul_pieces.h"
+#include "cpu/parallel.h"
+#include "seed.h"
+
+#include <facula/facula.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <random>
+#include <vector>
+
+namespace {
+
+using namespace facula;
+using facula_test::seed_text;
+using facula_test::test_seed;
+
+class Bfloat16Test : public testing::Test {
+ protected:
+  Bfloat16Test() { manual_seed(test_seed()); }
+  ~Bfloat16Test() override { set_num_threads(before_); }
+  int64_t pick(int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(rng_); }
+
+  std::mt19937_64 rng_{test_seed()};
+  int before_ = get_num_threads();
+};
+
+// The largest difference in units of what rounding to bfloat16 allows a sum of such numbers.
+double off(const Tensor& got, const Tensor& want) {
+  const double size = want.abs().max().item<double>();
+  return (got.to(kDouble) - want).abs().max().item<double>() / (0.01 * size + 0.01);
+}
+
+TEST_F(Bfloat16Test, PiecesCoverTheResultOnce) {
+  SCOPED_TRACE(seed_text());
+  for (int round = 0; round < 300; ++round) {
+    const int64_t m = pick(1, 400), n = pick(1, 400), most = pick(1, 40), row_step = pick(1, 40),
+                  column_step = pick(1, 70);
+    const MatmulPieces pieces(m, n, most, row_step, column_step, pick(1, 40));
+    ASSERT_LE(pieces.count, most);
+    std::vector<int> seen(static_cast<size_t>(m * n), 0);
+    for (int64_t i = 0; i < pieces.count; ++i) {
+      ASSERT_TRUE(pieces.row(i) < m && pieces.column(i) < n) << m << " x " << n << " in " << most;
+      for (int64_t r = pieces.row(i); r < std::min(m, pieces.row(i) + pieces.rows); ++r)
+        for (int64_t c = pieces.column(i); c < std::min(n, pieces.column(i) + pieces.columns); ++c)
+          ++seen[static_cast<size_t>(r * n + c)];
+    }
+    EXPECT_EQ(seen, std::vector<int>(static_cast<size_t>(m * n), 1)) << m << " x " << n << " in " << most;
+  }
+  const MatmulPieces square(512, 512, 16, 32, 64, 32);
+  EXPECT_EQ(square.count, 16);
+  EXPECT_EQ(square.rows * square.columns, 512 * 512 / 16);
+}
+
+TEST_F(Bfloat16Test, ProductsOfAnyShape) {
+  SCOPED_TRACE(seed_text());
+  for (int round = 0; round < 120; ++round) {
+    set_num_threads(static_cast<int>(pick(1, 5)));
+    const int64_t batch = pick(1, 3), m = pick(1, 200), n = pick(1, 200),
+                  k = round % 4 == 0 ? 32 * pick(1, 16) : pick(1, 520);
+    const bool a_turned = pick(0, 1) == 1, b_turned = pick(0, 1) == 1;
+    const Tensor a = a_turned ? randn({batch, k, m}).to(kBFloat16).transpose(1, 2) : randn({batch, m, k}).to(kBFloat16);
+    const Tensor b = b_turned ? randn({batch, n, k}).to(kBFloat16).transpose(1, 2) : randn({batch, k, n}).to(kBFloat16);
+    const Tensor c = randn({batch, m, n}).to(kBFloat16);
+    const double beta = pick(0, 1) == 1 ? 0.5 : 0.0;
+    const Tensor want = matmul(a.to(kDouble), b.to(kDouble)) + beta * c.to(kDouble);
+    const auto matrix = [](const Tensor& t) {
+      return MatrixArg{t.data_ptr(), t.stride(1), t.stride(2), nullptr, t.stride(0)};
+    };
+    for (const bool whole_tiles : {false, true}) {
+      const Tensor got = c.clone();
+      MatmulArgs args;
+      args.dtype = kBFloat16;
+      args.batch = batch;
+      args.m = m, args.n = n, args.k = k;
+      args.a = matrix(a), args.b = matrix(b), args.c = matrix(got);
+      args.beta = beta;
+      if (!onednn_matmul_bf16(args, whole_tiles)) GTEST_SKIP() << "oneDNN has no product of bfloat16 here";
+      EXPECT_LE(off(got, want), 1) << batch << " x " << m << " x " << k << " x " << n << (a_turned ? ", A turned" : "")
+                                   << (b_turned ? ", B turned" : "") << (whole_tiles ? ", whole tiles" : "");
+    }
+  }
+}
+
+// Terms that are added to fill a tile are zero; NaN and infinity stay in their rows and columns.
+TEST_F(Bfloat16Test, NanStaysInItsRow) {
+  for (const int64_t k : {7, 33, 63, 64}) {
+    Tensor a = randn({20, k}).to(kBFloat16), b = randn({k, 50}).to(kBFloat16);
+    a.select(0, 3).fill_(std::numeric_limits<double>::quiet_NaN());
+    b.select(1, 7).fill_(std::numeric_limits<double>::infinity());
+    const Tensor got = matmul(a, b).isfinite(), want = ones({20, 50}, kBool);
+    want.select(0, 3).fill_(false);
+    want.select(1, 7).fill_(false);
+    EXPECT_TRUE(equal(got, want)) << k;
+  }
+}
+
+TEST_F(Bfloat16Test, ConvolutionsOfOnePointThatSkipInput) {
+  SCOPED_TRACE(seed_text());
+  for (int round = 0; round < 24; ++round) {
+    set_num_threads(round % 2 == 0 ? 16 : 2);
+    const ScalarType dtype = round % 3 == 0 ? kFloat : kBFloat16;
+    const int64_t in = pick(1, 20), out = pick(1, 50), height = pick(3, 15), width = pick(3, 15), stride = pick(2, 3);
+    Tensor x = randn({pick(1, 5), in, height, width}).to(dtype);
+    const Tensor w = randn({out, in, 1, 1}).to(dtype);
+    if (round % 4 < 2) x = x.contiguous(MemoryFormat::ChannelsLast);
+    Tensor gradient;
+    const auto step = [&](ScalarType t) {
+      const Tensor a = x.to(t).detach().requires_grad_(true), b = w.to(t).detach().requires_grad_(true);
+      const Tensor y = conv2d(a, b, std::nullopt, IntArrayRef({1, stride}));
+      if (!gradient.defined()) gradient = randn(y.sizes()).to(dtype);
+      y.backward(gradient.to(t));
+      return std::vector<Tensor>{y.detach(), a.grad(), b.grad()};
+    };
+    const std::vector<Tensor> got = step(dtype), want = step(kDouble);
+    for (size_t i = 0; i < got.size(); ++i)
+      EXPECT_LE(off(got[i], want[i]), 1) << i << " of " << x.sizes() << " with " << out << " channels, stride "
+                                         << stride;
+  }
+}
+
+}  // namespace
