@@ -119,7 +119,7 @@ void cross_entropy(const Tensor& self, const Tensor& target, const Tensor& weigh
   detail::Scratch losses(static_cast<size_t>(rows) * sizeof(T));
   T* each = losses.as<T>();
   BadLabel bad;
-  parallel_for(0, rows, std::max<int64_t>(1, kGrain / n), [&](int64_t begin, int64_t end) {
+  parallel_rows(rows, n, kGrain, [&](int64_t begin, int64_t end) {
     detail::Scratch scratch(x.converts() ? static_cast<size_t>(n) * sizeof(T) : 0);
     for (int64_t r = begin; r < end; ++r) {
       const T* row = x.read(r, scratch.as<T>());
@@ -185,7 +185,7 @@ void cross_entropy_backward(const Tensor& grad, const Tensor& self, const Tensor
   const T* g = Rows<T>(grad, grads).read(0, wide.as<T>());
   const T by = reduction == Reduction::Mean ? *reinterpret_cast<const T*>(total.impl()->data()) : T(1);
   BadLabel bad;  // the targets may have been written to since the loss was computed
-  parallel_for(0, rows, std::max<int64_t>(1, kGrain / n), [&](int64_t begin, int64_t end) {
+  parallel_rows(rows, n, kGrain, [&](int64_t begin, int64_t end) {
     detail::Scratch scratch(x.converts() ? static_cast<size_t>(2 * n) * sizeof(T) : 0);
     T* room = scratch.as<T>();
     for (int64_t r = begin; r < end; ++r) {

@@ -107,7 +107,7 @@ void CpuProgram::run_contiguous(int64_t count, const void* const* loads, const P
   if (count == 0) return;
   const TilePlan& plan = *plan_;
   if (plan.whole) {
-    if (count <= plan.grain) return run_single(*this, 0, count, loads, params, stores);
+    if (!worth_a_team(count, plan.grain)) return run_single(*this, 0, count, loads, params, stores);
     return parallel_for(0, count, plan.grain,
                         [&](int64_t b, int64_t e) { run_single(*this, b, e, loads, params, stores); });
   }
@@ -133,7 +133,7 @@ void CpuProgram::run_contiguous(int64_t count, const void* const* loads, const P
       for (size_t k = 0; k < outs.size(); ++k) eval.store(outs[k].value, outs[k].dtype, address(k), 1, n, n, 1);
     }
   };
-  if (count <= plan.grain) return work(0, count);
+  if (!worth_a_team(count, plan.grain)) return work(0, count);
   // Whole tiles go to threads, so that no tile is cut.
   int64_t tiles = (count + plan.tile_elements - 1) / plan.tile_elements;
   parallel_for(0, tiles, std::max<int64_t>(1, plan.grain / plan.tile_elements),
@@ -310,7 +310,7 @@ void CpuProgram::run(IntArrayRef sizes, std::span<const ArrayArg> loads, std::sp
   };
   int64_t tiles = outer * row_tiles * col_tiles;
   int64_t grain = std::max<int64_t>(1, plan.grain / (t.rows * t.cols));
-  if (tiles <= grain) return work(0, tiles);
+  if (!worth_a_team(tiles, grain)) return work(0, tiles);
   parallel_for(0, tiles, grain, work);
 }
 

@@ -141,7 +141,7 @@ void CpuProgram::run_list(std::span<const ListItem> items, uint64_t constant, co
   };
   const int64_t all = first.back(), grain = std::max<int64_t>(1, plan_->grain / tile);
   if (all == 0) return;
-  if (all <= grain) return work(0, all);
+  if (!worth_a_team(all, grain)) return work(0, all);
   parallel_for(0, all, grain, work);
 }
 

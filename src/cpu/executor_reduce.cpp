@@ -515,7 +515,7 @@ void Reduction::run_units() {
       if (empty_) worker.store_empty(u);
       else worker.run_unit(u);
   };
-  if (units_ == 1) return work(0, 1);
+  if (!worth_a_team(work_, program_.plan().grain)) return work(0, units_);
   parallel_for(0, units_, grain, work);
 }
 
@@ -550,7 +550,7 @@ void Reduction::run_groups() {
 
 void Reduction::run() {
   if (units_ == 0) return;
-  const bool worth = work_ >= 2 * program_.plan().grain && !empty_ && leaves_ > 1 && !in_parallel_region();
+  const bool worth = worth_a_team(work_, program_.plan().grain) && !empty_ && leaves_ > 1;
   if (worth && units_ < 2 * get_num_threads() && get_num_threads() > 1) return run_groups();
   run_units();
 }

@@ -14,7 +14,7 @@ namespace facula {
 namespace {
 
 // Entries that are worth a thread.
-constexpr int64_t kGrain = 16384;
+constexpr int64_t kGrain = 4096;
 
 // Rows of `n` entries; input and result are contiguous and of one dtype, weight and bias are contiguous in the dtype of the compute type
 // or undefined.
@@ -32,7 +32,7 @@ void run(const Tensor& input, int64_t n, const Tensor& weight, const Tensor& bia
                 work_stride = n * static_cast<int64_t>(ctype_size(type));
   const char* from = in->data();
   char* to = out->data();
-  parallel_for(0, in->numel / n, std::max<int64_t>(1, kGrain / n), [&](int64_t begin, int64_t end) {
+  parallel_rows(in->numel / n, n, kGrain, [&](int64_t begin, int64_t end) {
     if (!load) {
       for (int64_t r = begin; r < end; ++r) row(from + r * stride, to + r * stride, n, w, b, eps);
       return;

@@ -114,6 +114,12 @@ void parallel_threads(int n, FunctionRef<void(int)> f) {
   if (region.error) std::rethrow_exception(region.error);
 }
 
+bool worth_a_team(int64_t work, int64_t grain) {
+  if (work <= grain || inside_region) return false;
+  const int threads = get_num_threads();
+  return threads > 1 && work >= grain * std::max(20, 10 + threads) / 10;
+}
+
 void parallel_for(int64_t begin, int64_t end, int64_t grain, FunctionRef<void(int64_t, int64_t)> f) {
   const int64_t count = end - begin;
   if (count <= 0) return;
@@ -127,6 +133,12 @@ void parallel_for(int64_t begin, int64_t end, int64_t grain, FunctionRef<void(in
     const int64_t from = begin + t * length + std::min<int64_t>(t, longer);
     f(from, from + length + (t < longer ? 1 : 0));
   });
+}
+
+void parallel_rows(int64_t rows, int64_t entries, int64_t grain, FunctionRef<void(int64_t, int64_t)> f) {
+  if (rows <= 0) return;
+  if (!worth_a_team(rows * entries, grain)) return f(0, rows);
+  parallel_for(0, rows, std::max<int64_t>(1, grain / entries), f);
 }
 
 }  // namespace facula

@@ -18,7 +18,7 @@ using cpu::RowOps;
 using detail::Scratch;
 
 // Entries that are worth a thread.
-constexpr int64_t kGrain = 8192;
+constexpr int64_t kGrain = 4096;
 // Rows longer than this no longer stay in the cache: they are read twice, in pieces, whatever the number of threads.
 constexpr int64_t kLongRow = int64_t{1} << 17;
 constexpr int64_t kPiece = int64_t{1} << 14;
@@ -88,7 +88,7 @@ void by_rows(const Job& job) {
     for (int64_t r = 0; r < job.outer; ++r) long_row(job, r);
     return;
   }
-  parallel_for(0, job.outer, std::max<int64_t>(1, kGrain / n), [&](int64_t begin, int64_t end) {
+  parallel_rows(job.outer, n, kGrain, [&](int64_t begin, int64_t end) {
     if (!job.load && !job.store) {
       for (int64_t r = begin; r < end; ++r) job.row(job.in + r * n * job.in_size, job.out + r * n * job.out_size, n);
       return;
@@ -111,21 +111,20 @@ void by_rows(const Job& job) {
 
 void by_narrow_rows(const Job& job) {
   const int64_t n = job.n, block = 2048 / n / 16 * 16;
-  parallel_for(0, (job.outer + block - 1) / block, std::max<int64_t>(1, kGrain / (n * block)),
-               [&](int64_t begin, int64_t end) {
-                 Scratch scratch(static_cast<size_t>(n * block * job.work_size));
-                 for (int64_t b = begin; b < end; ++b) {
-                   const int64_t first = b * block, rows = std::min(block, job.outer - first);
-                   load_block(job.in + first * n * job.in_size, job.from, n, rows, 1, n, scratch.data());
-                   job.columns(scratch.data(), rows, scratch.data(), rows, n, rows);
-                   store_block(scratch.data(), job.to, n, rows, 1, n, job.out + first * n * job.out_size);
-                 }
-               });
+  parallel_rows((job.outer + block - 1) / block, n * block, kGrain, [&](int64_t begin, int64_t end) {
+    Scratch scratch(static_cast<size_t>(n * block * job.work_size));
+    for (int64_t b = begin; b < end; ++b) {
+      const int64_t first = b * block, rows = std::min(block, job.outer - first);
+      load_block(job.in + first * n * job.in_size, job.from, n, rows, 1, n, scratch.data());
+      job.columns(scratch.data(), rows, scratch.data(), rows, n, rows);
+      store_block(scratch.data(), job.to, n, rows, 1, n, job.out + first * n * job.out_size);
+    }
+  });
 }
 
 void by_few_columns(const Job& job) {
   const int64_t n = job.n, inner = job.inner;
-  parallel_for(0, job.outer, std::max<int64_t>(1, kGrain / (n * inner)), [&](int64_t begin, int64_t end) {
+  parallel_rows(job.outer, n * inner, kGrain, [&](int64_t begin, int64_t end) {
     Scratch scratch(static_cast<size_t>(n * inner * job.work_size));
     for (int64_t o = begin; o < end; ++o) {
       const int64_t at = o * n * inner;
@@ -143,7 +142,7 @@ void by_columns(const Job& job) {
   const int64_t n = job.n, inner = job.inner;
   const int64_t width = std::min(inner, std::clamp<int64_t>((int64_t{1} << 16) / n / 64 * 64, 64, 256));
   const int64_t blocks = (inner + width - 1) / width;
-  parallel_for(0, job.outer * blocks, std::max<int64_t>(1, kGrain / (n * width)), [&](int64_t begin, int64_t end) {
+  parallel_rows(job.outer * blocks, n * width, kGrain, [&](int64_t begin, int64_t end) {
     Scratch scratch(job.load || job.store ? static_cast<size_t>(n * width * job.work_size) : 0);
     for (int64_t b = begin; b < end; ++b) {
       const int64_t first = b % blocks * width, cols = std::min(width, inner - first);

@@ -549,19 +549,16 @@ struct gelu {
       return splat<L>(0.5) * x * (splat<L>(1) + m::erf(x * splat<L>(0.70710678118654752440)));
     } else {
       // x times the normal distribution function. Its lower tail is exp(g(z) - z^2 / 2) at z = |x|, where g is smooth: one
-      // polynomial (error 2^-23) and one exponential, and no cancellation for negative x.
-      const L z = m::abs(x), c = m::select(z < splat<L>(5.5), z, splat<L>(5.5));
-      L g = splat<L>(-1.23191615e-08);
-      g = m::fma(g, c, splat<L>(3.89504715e-07));
-      g = m::fma(g, c, splat<L>(-5.28353699e-06));
-      g = m::fma(g, c, splat<L>(3.87442896e-05));
-      g = m::fma(g, c, splat<L>(-0.000141794518));
-      g = m::fma(g, c, splat<L>(-0.00011538998));
-      g = m::fma(g, c, splat<L>(0.00496755349));
-      g = m::fma(g, c, splat<L>(-0.036462378));
-      g = m::fma(g, c, splat<L>(0.181733875));
-      g = m::fma(g, c, splat<L>(-0.797890413));
-      g = m::fma(g, c, splat<L>(-0.693147051));
+      // polynomial (error 2^-23) and one exponential, and no cancellation for negative x. Terms are added in pairs, which wait
+      // less for each other than one after the other.
+      const L z = m::abs(x), c = m::select(z < splat<L>(5.5), z, splat<L>(5.5)), c2 = c * c, c4 = c2 * c2;
+      const L a0 = m::fma(c, splat<L>(-0.797890413), splat<L>(-0.693147051));
+      const L a2 = m::fma(c, splat<L>(-0.036462378), splat<L>(0.181733875));
+      const L a4 = m::fma(c, splat<L>(-0.00011538998), splat<L>(0.00496755349));
+      const L a6 = m::fma(c, splat<L>(3.87442896e-05), splat<L>(-0.000141794518));
+      const L a8 = m::fma(c, splat<L>(3.89504715e-07), splat<L>(-5.28353699e-06));
+      const L high = m::fma(c4, m::fma(c2, splat<L>(-1.23191615e-08), a8), m::fma(c2, a6, a4));
+      const L g = m::fma(c4, high, m::fma(c2, a2, a0));
       const L tail = m::exp(m::fma(z * splat<L>(-0.5), z, g));
       return x * m::select(x > splat<L>(0), splat<L>(1) - tail, tail);
     }

@@ -1,6 +1,7 @@
 // parallel_for: every index once, chunks as promised, nesting, exceptions; and the thread count.
 #include "cpu/parallel.h"
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <stdexcept>
@@ -48,6 +49,43 @@ TEST_F(ParallelTest, CoversEachIndexOnceInEvenChunks) {
         EXPECT_TRUE(lengths.size() == 1 || *least >= grain);
         EXPECT_LE(lengths.size(), static_cast<size_t>(threads));
       }
+    }
+  }
+}
+
+TEST_F(ParallelTest, LargerTeamsWantMoreWork) {
+  set_num_threads(1);
+  EXPECT_FALSE(worth_a_team(1 << 30, 100));
+  set_num_threads(2);
+  EXPECT_FALSE(worth_a_team(100, 100));
+  EXPECT_FALSE(worth_a_team(199, 100));
+  EXPECT_TRUE(worth_a_team(200, 100));
+  set_num_threads(16);
+  EXPECT_FALSE(worth_a_team(200, 100));
+  EXPECT_TRUE(worth_a_team(300, 100));
+  set_num_threads(64);
+  EXPECT_FALSE(worth_a_team(700, 100));
+  EXPECT_TRUE(worth_a_team(800, 100));
+  parallel_for(0, 64, 1, [](int64_t, int64_t) { EXPECT_FALSE(worth_a_team(1 << 30, 1)); });
+}
+
+TEST_F(ParallelTest, RowsAreSharedWhereTheyAreWorthIt) {
+  set_num_threads(4);
+  for (const int64_t entries : {1, 10, 1000}) {
+    for (const int64_t rows : {0, 1, 3, 50, 777}) {
+      std::vector<int> seen(static_cast<size_t>(rows), 0);
+      std::atomic<int> calls{0};
+      parallel_rows(rows, entries, 100, [&](int64_t begin, int64_t end) {
+        EXPECT_LT(begin, end);
+        for (int64_t i = begin; i < end; ++i) ++seen[static_cast<size_t>(i)];
+        ++calls;
+      });
+      EXPECT_EQ(seen, std::vector<int>(static_cast<size_t>(rows), 1));
+      const int64_t most = std::min<int64_t>(4, rows / std::max<int64_t>(1, 100 / entries));
+      EXPECT_EQ(calls, rows == 0              ? 0
+                       : rows * entries < 200 ? 1
+                                              : std::max<int64_t>(1, most))
+          << rows << " of " << entries;
     }
   }
 }

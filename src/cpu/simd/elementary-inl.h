@@ -115,8 +115,16 @@ struct ExpParts {
 };
 template <class T>
 HWY_INLINE Lane<T> expm1_reduced(Lane<T> r) {
-  if constexpr (sizeof(T) == 4) return fma(r * r, poly(coef::kExpF32, r), r);
-  else return fma(r * r, poly(coef::kExpF64, r), r);
+  const Lane<T> r2 = r * r;
+  if constexpr (sizeof(T) == 4) {
+    // Pairs of terms side by side: what takes time is the way to the last of them.
+    const auto& c = coef::kExpF32;
+    const Lane<T> low = fma(r, splat<Lane<T>>(c[1]), splat<Lane<T>>(c[0])),
+                  high = fma(r, splat<Lane<T>>(c[3]), splat<Lane<T>>(c[2]));
+    return fma(r2, fma(r2, fma(r2, splat<Lane<T>>(c[4]), high), low), r);
+  } else {
+    return fma(r2, poly(coef::kExpF64, r), r);
+  }
 }
 template <class T>
 HWY_INLINE ExpParts<T> exp_parts(Lane<T> x) {

@@ -120,20 +120,26 @@ HWY_INLINE PairsOfBFloat16 load_pairs(const uint16_t* p) {
   return {{hn::BitCast(Tag<float>(), hn::ShiftLeft<16>(words))},
           {hn::BitCast(Tag<float>(), hn::And(words, hn::Set(d, 0xffff0000u)))}};
 }
-// The upper half of each word is x to nearest even; NaN stays one.
+// The upper half of each word is x to nearest even, where x is a number.
 HWY_INLINE Vec<uint32_t> rounded_upper_half(Lane<float> x) {
   const Tag<uint32_t> d;
   const auto bits = hn::BitCast(d, x.v);
   const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(d, 1u));
-  const auto rounded = hn::Add(hn::Add(bits, hn::Set(d, 0x7fffu)), odd);
+  return hn::Add(hn::Add(bits, hn::Set(d, 0x7fffu)), odd);
+}
+// NaN stays one.
+HWY_INLINE Vec<uint32_t> quiet_upper_half(Lane<float> x) {
+  const Tag<uint32_t> d;
   const auto number = hn::RebindMask(d, hn::Eq(x.v, x.v));
-  return hn::IfThenElse(number, rounded, hn::Or(bits, hn::Set(d, 0x400000u)));
+  return hn::IfThenElse(number, rounded_upper_half(x), hn::Or(hn::BitCast(d, x.v), hn::Set(d, 0x400000u)));
 }
 HWY_INLINE void store_pairs(PairsOfBFloat16 x, uint16_t* p) {
   const Tag<uint32_t> d;
-  const auto low = hn::ShiftRight<16>(rounded_upper_half(x.even));
-  const auto high = hn::And(rounded_upper_half(x.odd), hn::Set(d, 0xffff0000u));
-  hn::StoreU(hn::BitCast(Tag<uint16_t>(), hn::Or(low, high)), Tag<uint16_t>(), p);
+  auto even = rounded_upper_half(x.even), odd = rounded_upper_half(x.odd);
+  // A sum is NaN where one of the two is, or where infinities meet: seldom.
+  if (HWY_UNLIKELY(m::any(m::isnan(x.even + x.odd)))) even = quiet_upper_half(x.even), odd = quiet_upper_half(x.odd);
+  const auto words = hn::Or(hn::ShiftRight<16>(even), hn::And(odd, hn::Set(d, 0xffff0000u)));
+  hn::StoreU(hn::BitCast(Tag<uint16_t>(), words), Tag<uint16_t>(), p);
 }
 
 // A formula over float whose inputs and output are bfloat16.
@@ -210,11 +216,25 @@ constexpr cpu::TileFn choose_constant_tile() {
   else return nullptr;
 }
 
+// What networks in bfloat16 spend time on. For the rest conversions are cheap beside the formula, and a second copy of it is not.
+constexpr bool common_in_networks(ScalarOp op) {
+  switch (op) {
+    case ScalarOp::exp:
+    case ScalarOp::tanh:
+    case ScalarOp::sigmoid:
+    case ScalarOp::relu:
+    case ScalarOp::silu:
+    case ScalarOp::gelu:
+    case ScalarOp::gelu_tanh: return true;
+    default: return false;
+  }
+}
+
 // Where conversions would cost more than the formula.
-template <class Op, int kArity, ResultKind kResult, bool kLight>
+template <class Op, int kArity, ResultKind kResult, bool kWorth>
 constexpr cpu::TileFn choose_bfloat16_tile() {
   constexpr bool kFloatResult = kResult == ResultKind::Same || kResult == ResultKind::RealOf;
-  if constexpr (kLight && kArity <= 2 && kFloatResult && !requires { Op::kScalarOnly; })
+  if constexpr (kWorth && kArity <= 2 && kFloatResult && !requires { Op::kScalarOnly; })
     return &bfloat16_tile<Op, kArity>;
   else return nullptr;
 }
@@ -232,7 +252,8 @@ void add_op(cpu::TileTable& table) {
   if constexpr (kHere & ctype_bit(CType::F64))
     constants[static_cast<size_t>(CType::F64)] = choose_constant_tile<Op, double, kInfo.arity, kInfo.result, kLight>();
   if constexpr (kHere & ctype_bit(CType::F32))
-    table.fn_bfloat16[static_cast<size_t>(kOp)] = choose_bfloat16_tile<Op, kInfo.arity, kInfo.result, kLight>();
+    table.fn_bfloat16[static_cast<size_t>(kOp)] = choose_bfloat16_tile < Op, kInfo.arity, kInfo.result,
+    kLight || common_in_networks(kOp) > ();
   if constexpr (kHere & ctype_bit(CType::F32))
     slot(CType::F32) = choose_tile<Op, float, kInfo.arity, kInfo.result, kLight>();
   if constexpr (kHere & ctype_bit(CType::F64))
