@@ -65,9 +65,28 @@ HWY_INLINE auto call(L a, L b, L c) {
   else return Op::eval(a, b, c);
 }
 
+template <class Op, class E, int kArity, bool kLight, bool kConstant = false>
+void simd_tile(const void* a, const void* b, const void* c, void* out, size_t n);
+
+// Less than a vector goes through a full one on the stack, in the same code: nothing past it is touched. By itself, since a frame of vectors costs
+// as much as a short row.
+template <class Op, class E, int kArity, class Out>
+HWY_NOINLINE void rest_of_tile(const E* a, const E* b, const E* c, Out* out, size_t left, bool constant) {
+  constexpr size_t kSize = lane_traits<typename LaneOf<E>::type>::Real::kSize;
+  HWY_ALIGN E ta[kSize] = {}, tb[kSize] = {}, tc[kSize] = {};
+  HWY_ALIGN Out result[kSize];
+  memcpy(ta, a, left * sizeof(E));
+  if (kArity > 1 && !constant) memcpy(tb, b, left * sizeof(E));
+  if (constant)
+    for (E& x : tb) x = *b;
+  if (kArity > 2) memcpy(tc, c, left * sizeof(E));
+  simd_tile<Op, E, kArity, false>(ta, tb, tc, result, kSize);
+  memcpy(out, result, left * sizeof(Out));
+}
+
 // kConstant: the second input is one element for the whole tile. kLight: a few instructions, so that loads from the
 // second-level cache are the bound: several are kept in flight.
-template <class Op, class E, int kArity, bool kLight, bool kConstant = false>
+template <class Op, class E, int kArity, bool kLight, bool kConstant>
 void simd_tile(const void* a, const void* b, const void* c, void* out, size_t n) {
   using L = typename LaneOf<E>::type;
   using Out = decltype(element_of(call<Op, kArity>(L(), L(), L())));
@@ -95,18 +114,7 @@ void simd_tile(const void* a, const void* b, const void* c, void* out, size_t n)
             z = kArity > 2 ? load_lane(pc + i) : x;
     store_lane(call<Op, kArity>(x, y, z), po + i);
   }
-  if (i < n) {
-    // The rest goes through a full vector on the stack, in the same code: nothing past n is touched.
-    const size_t left = n - i;
-    HWY_ALIGN E ta[kSize] = {}, tb[kSize] = {}, tc[kSize] = {};
-    HWY_ALIGN Out result[kSize];
-    memcpy(ta, pa + i, left * sizeof(E));
-    if constexpr (kConstant) store_lane(constant, tb);
-    else if (kArity > 1) memcpy(tb, pb + i, left * sizeof(E));
-    if (kArity > 2) memcpy(tc, pc + i, left * sizeof(E));
-    simd_tile<Op, E, kArity, false>(ta, tb, tc, result, kSize);
-    memcpy(po + i, result, left * sizeof(Out));
-  }
+  if (i < n) rest_of_tile<Op, E, kArity>(pa + i, kConstant ? pb : pb + i, pc + i, po + i, n - i, kConstant);
 }
 
 // Bfloat16 as memory holds it. A vector of 32-bit words has the even elements in its low halves and the odd ones in its
