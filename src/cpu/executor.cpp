@@ -310,7 +310,7 @@ void CpuProgram::run(IntArrayRef sizes, std::span<const ArrayArg> loads, std::sp
   };
   int64_t tiles = outer * row_tiles * col_tiles;
   int64_t grain = std::max<int64_t>(1, plan.grain / (t.rows * t.cols));
-  if (!worth_a_team(tiles, grain)) return work(0, tiles);
+  if (!worth_a_team(count, plan.grain)) return work(0, tiles);
   parallel_for(0, tiles, grain, work);
 }
 

@@ -305,7 +305,7 @@ void Reduction::choose_blocks() {
     const int64_t wanted =
         std::clamp<int64_t>((1 << 16) / each, 1, std::min(kMostOutputs, program_.plan().tile_elements));
     block_ = std::min(block_size_, std::max(sub_, wanted / sub_ * sub_));
-  } else if (layout_ == Layout::ColumnsAreOutputs && work_ > 2 * program_.plan().grain) {
+  } else if (layout_ == Layout::ColumnsAreOutputs && worth_a_team(work_, program_.plan().grain)) {
     while (block_ > 256 && units() < 2 * get_num_threads()) block_ = sub_ = (block_ / 2 + 63) / 64 * 64;
   }
   units_ = units();
@@ -551,7 +551,7 @@ void Reduction::run_groups() {
 void Reduction::run() {
   if (units_ == 0) return;
   const bool worth = worth_a_team(work_, program_.plan().grain) && !empty_ && leaves_ > 1;
-  if (worth && units_ < 2 * get_num_threads() && get_num_threads() > 1) return run_groups();
+  if (worth && units_ < 2 * get_num_threads()) return run_groups();
   run_units();
 }
 

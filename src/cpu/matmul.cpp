@@ -192,7 +192,7 @@ bool matmul_small(const MatmulArgs& args) {
   const bool medium = work <= kMediumWork && args.m >= (by_columns ? 96 : 64) && args.n >= 16 && cached;
   if (!small && !medium) return false;
   // Where there are more threads than products, each product is cut into pieces. No sum is cut.
-  const int64_t spare = ceil_div(get_num_threads(), args.batch);
+  const int64_t spare = in_parallel_region() ? 1 : ceil_div(get_num_threads(), args.batch);
   const MatmulPieces pieces(args.m, args.n, work < 2 * kSmallWork ? 1 : std::min(work / (kSmallWork / 2), spare), 1, 16,
                             6);
   auto one = [&](int64_t batch, int64_t piece) {

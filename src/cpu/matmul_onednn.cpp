@@ -149,10 +149,9 @@ bool int8_products_are_exact() {
 // Two matrices with more terms to their sums, all of them zero.
 class MoreTerms {
  public:
-  MoreTerms(MatmulArgs& piece, int64_t k)
-      : room_(static_cast<size_t>((piece.m + piece.n) * k + 32) * sizeof(uint16_t)) {
+  MoreTerms(MatmulArgs& piece, int64_t k) : room_(static_cast<size_t>((piece.m + piece.n) * k) * sizeof(uint16_t)) {
     auto* a = room_.as<uint16_t>();
-    uint16_t* b = a + (piece.m * k + 31) / 32 * 32;
+    uint16_t* b = a + piece.m * k;
     const int64_t added = k - piece.k;
     copy(piece.a, a, piece.m, piece.k, k);
     for (int64_t r = 0; r < piece.m; ++r) std::fill_n(a + r * k + piece.k, added, uint16_t{0});

@@ -1,4 +1,5 @@
-// How a product is shared out: its result is cut into pieces, and no sum is cut, so that the numbers do not depend on the threads.
+// How a product is shared out: its result is cut into pieces, and no sum is cut. Whether the order of a sum depends on the piece is the kernel's
+// affair.
 #pragma once
 
 #include <algorithm>

@@ -69,7 +69,8 @@ template <class Op, class E, int kArity, bool kLight, bool kConstant = false>
 void simd_tile(const void* a, const void* b, const void* c, void* out, size_t n);
 
 // Less than a vector goes through a full one on the stack, in the same code: nothing past it is touched. By itself, since a frame of vectors costs
-// as much as a short row.
+// as much as a short row. A constant is read again here: an output never holds an input's element except at the same place (overlaps are refused
+// before).
 template <class Op, class E, int kArity, class Out>
 HWY_NOINLINE void rest_of_tile(const E* a, const E* b, const E* c, Out* out, size_t left, bool constant) {
   constexpr size_t kSize = lane_traits<typename LaneOf<E>::type>::Real::kSize;
@@ -260,8 +261,8 @@ void add_op(cpu::TileTable& table) {
   if constexpr (kHere & ctype_bit(CType::F64))
     constants[static_cast<size_t>(CType::F64)] = choose_constant_tile<Op, double, kInfo.arity, kInfo.result, kLight>();
   if constexpr (kHere & ctype_bit(CType::F32))
-    table.fn_bfloat16[static_cast<size_t>(kOp)] = choose_bfloat16_tile < Op, kInfo.arity, kInfo.result,
-    kLight || common_in_networks(kOp) > ();
+    table.fn_bfloat16[static_cast<size_t>(kOp)] =
+        choose_bfloat16_tile<Op, kInfo.arity, kInfo.result, (kLight || common_in_networks(kOp))>();
   if constexpr (kHere & ctype_bit(CType::F32))
     slot(CType::F32) = choose_tile<Op, float, kInfo.arity, kInfo.result, kLight>();
   if constexpr (kHere & ctype_bit(CType::F64))
