@@ -133,13 +133,18 @@ void execute(const Product& p, void* a, void* b, void* c) {
   onednn::stream().wait();
 }
 
+#if defined(__x86_64__)
+// Whether oneDNN may use these instructions on this machine.
+bool may_use(dnnl_cpu_isa_t isa) {
+  onednn::initialize();
+  return (dnnl_get_effective_cpu_isa() & isa) == isa;
+}
+#endif
+
 // Without the instructions for it (VNNI), oneDNN adds products of bytes in pairs of 16 bits, which saturate.
 bool int8_products_are_exact() {
 #if defined(__x86_64__)
-  static const bool exact = [] {
-    onednn::initialize();
-    return (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_vnni) == dnnl_cpu_isa_avx512_core_vnni;
-  }();
+  static const bool exact = may_use(dnnl_cpu_isa_avx512_core_vnni);
   return exact;
 #else
   return true;
@@ -257,10 +262,7 @@ void onednn_matmul_f32(const MatmulArgs& args) {
 
 bool onednn_uses_tiles() {
 #if defined(__x86_64__)
-  static const bool tiles = [] {
-    onednn::initialize();
-    return (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_amx) == dnnl_cpu_isa_avx512_core_amx;
-  }();
+  static const bool tiles = may_use(dnnl_cpu_isa_avx512_core_amx);
   return tiles;
 #else
   return false;
