@@ -104,6 +104,16 @@ ConvertFn convert_fn(ScalarType from, ScalarType to) {
   return detail::convert_table().direct[index(from)][index(to)];
 }
 
+void convert_streamed(ConvertFn convert, const void* src, size_t src_width, void* dst, size_t dst_width, size_t n) {
+  Staging staging;
+  const size_t most = sizeof(staging) / 2 / dst_width;
+  for (size_t i = 0; i < n; i += most) {
+    const size_t m = std::min(most, n - i);
+    convert(static_cast<const char*>(src) + i * src_width, staging.bytes, m);
+    detail::stream_bytes(static_cast<char*>(dst) + i * dst_width, staging.bytes, static_cast<int64_t>(m * dst_width));
+  }
+}
+
 void load_block(const void* src, ScalarType mem, int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride,
                 void* tile) {
   if (rows <= 0 || cols <= 0) return;

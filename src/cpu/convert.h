@@ -37,6 +37,9 @@ ConvertFn cast_store_fn(CType from, ScalarType to);
 // never where memory already holds the compute type of `from`, and never for equal types (a plain copy).
 ConvertFn convert_fn(ScalarType from, ScalarType to);
 
+// `convert` with a result that goes past the cache (see worth_streaming); the caller ends the stream. Widths are those of elements.
+void convert_streamed(ConvertFn convert, const void* src, size_t src_width, void* dst, size_t dst_width, size_t n);
+
 // Reads rows x cols elements at src + r * row_stride + c * col_stride (strides in elements, of any sign or 0) and
 // writes them, row after row, to `tile` in the natural compute type.
 void load_block(const void* src, ScalarType mem, int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride,

@@ -12,9 +12,9 @@ namespace facula {
 
 namespace {
 
-constexpr int64_t kGrainBytes = 128 << 10;  // of one thread, at least
-constexpr int64_t kBlockBytes = 64 << 10;   // of one block
-constexpr int64_t kStreamBytes = 8 << 20;   // transposed results from here on bypass the cache
+constexpr int64_t kGrainBytes = 128 << 10;      // of one thread, at least
+constexpr int64_t kBlockBytes = 64 << 10;       // of one block
+constexpr int64_t kStreamTransposed = 8 << 20;  // bytes; transposed results from here on bypass the cache
 
 struct Dim {
   int64_t size, dst, src;
@@ -92,11 +92,12 @@ Cut cut(const Plan& plan) {
   const int64_t most = kBlockBytes / plan.elem;
   if (col.src == 1 || row.src != 1 || row.size == 1) {
     const int64_t cols = std::min(col.size, most);
-    return {std::min(row.size, std::max<int64_t>(1, most / cols)), cols, false, false};
+    return {std::min(row.size, std::max<int64_t>(1, most / cols)), cols, false,
+            detail::worth_streaming(plan.count * plan.elem)};
   }
   // Transposes are bound by cache misses and page walks: blocks as measured best. Whole lines go straight from
   // registers to memory.
-  const bool stream = plan.count * plan.elem >= kStreamBytes;
+  const bool stream = plan.count * plan.elem >= kStreamTransposed;
   const bool lines = plan.elem >= 4 && reinterpret_cast<uintptr_t>(plan.dst) % 64 == 0 && row.dst * plan.elem % 64 == 0;
   const int64_t cols = std::min(col.size, stream && lines ? 64 : 1024 / plan.elem);
   const int64_t rows = std::min(row.size, std::max<int64_t>(stream && lines ? 256 : 64, 4096 / cols));

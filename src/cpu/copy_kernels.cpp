@@ -70,6 +70,13 @@ HWY_INLINE void stream_vector(void* dst, const V& v) {
   std::memcpy(dst, &v, sizeof(V));
 }
 
+// After streamed lines, before another thread is told of them.
+HWY_INLINE void finish_stream() {
+#if HWY_ARCH_X86
+  _mm_sfence();
+#endif
+}
+
 // dst[r][c] = src[c][r] for an N x N square.
 template <bool kStream, class E, int N>
 HWY_INLINE void transpose_square(E* HWY_RESTRICT dst, int64_t dst_row, const E* HWY_RESTRICT src, int64_t src_col) {
@@ -113,9 +120,7 @@ void transpose(E* dst, int64_t dst_row, const E* src, int64_t src_col, int64_t r
     }
     copy_elements(dst + r0 * dst_row + c, dst_row, 1, src + c * src_col + r0, 1, src_col, r1 - r0, cols - c);
   }
-#if HWY_ARCH_X86
-  if constexpr (kStream) _mm_sfence();
-#endif
+  if constexpr (kStream) finish_stream();
 }
 
 // Whether every row of a square is one whole cache line; streaming less than a line is slower than not streaming.
@@ -158,9 +163,7 @@ void transpose_staged(E* dst, int64_t dst_row, const E* src, int64_t src_col, in
       }
     }
   }
-#if HWY_ARCH_X86
-  _mm_sfence();
-#endif
+  finish_stream();
 }
 
 // dst[C * i + k] = src[k * channel + i] for k < C: planes to pixels.
@@ -191,7 +194,15 @@ void gather_row(E* HWY_RESTRICT dst, const E* HWY_RESTRICT src, int64_t n) {
 }
 
 template <class E>
-void copy_rows(const Block2d& b, E* dst, const E* src) {
+void copy_rows(const Block2d& b, E* dst, const E* src, bool stream) {
+  constexpr int64_t kStreamedRow = 1024;  // bytes, so that most lines are whole
+  const auto row_bytes = b.cols * static_cast<int64_t>(sizeof(E));
+  if (stream && b.src_col == 1 && row_bytes >= kStreamedRow) {
+    for (int64_t r = 0; r < b.rows; ++r)
+      stream_row(reinterpret_cast<char*>(dst + r * b.dst_row), reinterpret_cast<const char*>(src + r * b.src_row),
+                 row_bytes);
+    return finish_stream();
+  }
   for (int64_t r = 0; r < b.rows; ++r) {
     E* d = dst + r * b.dst_row;
     const E* s = src + r * b.src_row;
@@ -246,7 +257,7 @@ void copy_typed(Block2d b, bool stream) {
   E* dst = static_cast<E*>(b.dst);
   const E* src = static_cast<const E*>(b.src);
   if (b.dst_col == 1 && b.src_row == 1 && b.src_col != 1 && b.rows > 1) return copy_transposed(b, dst, src, stream);
-  if (b.dst_col == 1) return copy_rows(b, dst, src);
+  if (b.dst_col == 1) return copy_rows(b, dst, src, stream);
   copy_elements(dst, b.dst_row, b.dst_col, src, b.src_row, b.src_col, b.rows, b.cols);
 }
 
@@ -261,6 +272,14 @@ void copy(const Block2d& block, size_t elem_size, bool stream) {
     default: return copy_typed<Sixteen>(block, stream);
   }
 }
+
+void stream_to(void* dst, const void* src, int64_t n) {
+  stream_row(static_cast<char*>(dst), static_cast<const char*>(src), n);
+}
+
+void end_streams() { finish_stream(); }
+
+bool has_streams() { return HWY_ARCH_X86 && kVectorBytes >= 32; }
 
 template <class E>
 void fill_typed(void* dst, const void* value, int64_t n) {
@@ -317,10 +336,22 @@ namespace facula::detail {
 HWY_EXPORT(copy);
 HWY_EXPORT(fill_elements);
 HWY_EXPORT(fill_each_row);
+HWY_EXPORT(stream_to);
+HWY_EXPORT(end_streams);
+HWY_EXPORT(has_streams);
 
 void copy_block(const Block2d& block, size_t elem_size, bool stream) {
   HWY_DYNAMIC_DISPATCH(copy)(block, elem_size, stream);
 }
+
+bool worth_streaming(int64_t bytes) {
+  constexpr int64_t kStreamBytes = 48 << 20;
+  return bytes >= kStreamBytes && HWY_DYNAMIC_DISPATCH(has_streams)();
+}
+
+void stream_bytes(void* dst, const void* src, int64_t n) { HWY_DYNAMIC_DISPATCH(stream_to)(dst, src, n); }
+
+void end_stream() { HWY_DYNAMIC_DISPATCH(end_streams)(); }
 
 void fill_row(void* dst, const void* value, int64_t n, size_t elem_size) {
   HWY_DYNAMIC_DISPATCH(fill_elements)(dst, value, n, elem_size);

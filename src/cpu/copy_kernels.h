@@ -19,6 +19,13 @@ struct Block2d {
 // larger than the cache. `elem_size` is 1, 2, 4, 8 or 16.
 void copy_block(const Block2d& block, size_t elem_size, bool stream);
 
+// Whether a result of so many bytes goes past the cache: more than most caches would keep until somebody reads it, and written by whole lines,
+// which then need not be fetched first.
+bool worth_streaming(int64_t bytes);
+// Copies n bytes, whole lines of the destination past the cache. Another thread sees them only after end_stream().
+void stream_bytes(void* dst, const void* src, int64_t n);
+void end_stream();
+
 // n equal elements.
 void fill_row(void* dst, const void* value, int64_t n, size_t elem_size);
 

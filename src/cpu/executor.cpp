@@ -2,6 +2,7 @@
 #include "cpu/executor.h"
 
 #include "core/shape.h"
+#include "cpu/copy_kernels.h"
 #include "cpu/parallel.h"
 #include "cpu/tile_eval.h"
 
@@ -47,9 +48,20 @@ namespace {
 
 constexpr size_t kMaxArrays = 32;
 
+// Whether the result is computed into a buffer and goes to memory past the cache. Memory that is also read is in the cache already.
+bool streams(const CpuProgram& program, int64_t count, const void* const* loads, const void* memory) {
+  const Program& p = program.program();
+  if (!program.plan().waits_for_memory) return false;
+  if (p.stores().size() != 1 ||
+      !detail::worth_streaming(count * static_cast<int64_t>(elementSize(p.stores()[0].dtype))))
+    return false;
+  const void* const* end = loads + p.loads().size();
+  return std::find(loads, end, memory) == end;
+}
+
 // One operation on arrays that its function takes as they are.
 void run_single(const CpuProgram& p, int64_t begin, int64_t end, const void* const* loads, const ParamValue* params,
-                void* const* stores) {
+                void* const* stores, bool stream) {
   const TilePlan& plan = p.plan();
   const TileStep& step = plan.prologue[0];
   const auto& values = p.program().values();
@@ -77,13 +89,17 @@ void run_single(const CpuProgram& p, int64_t begin, int64_t end, const void* con
   }
   auto out_width = static_cast<int64_t>(elementSize(p.program().stores()[0].dtype));
   char* out = static_cast<char*>(stores[0]);
+  alignas(64) char staged[kConstantBytes];
+  if (stream) most = std::min(most, kConstantBytes / out_width);
   for (int64_t i = begin; i < end; i += most) {
     int64_t n = std::min(most, end - i);
     plan.whole(sources[0].data + i * sources[0].width,
                sources[1].data ? sources[1].data + i * sources[1].width : nullptr,
-               sources[2].data ? sources[2].data + i * sources[2].width : nullptr, out + i * out_width,
-               static_cast<size_t>(n));
+               sources[2].data ? sources[2].data + i * sources[2].width : nullptr,
+               stream ? staged : out + i * out_width, static_cast<size_t>(n));
+    if (stream) detail::stream_bytes(out + i * out_width, staged, n * out_width);
   }
+  if (stream) detail::end_stream();
 }
 
 // Whether the step that computes store k may write to memory instead of a buffer: no conversion is needed, and no later
@@ -106,10 +122,11 @@ void CpuProgram::run_contiguous(int64_t count, const void* const* loads, const P
                                 void* const* stores) const {
   if (count == 0) return;
   const TilePlan& plan = *plan_;
+  const bool stream = streams(*this, count, loads, stores[0]);
   if (plan.whole) {
-    if (!worth_a_team(count, plan.grain)) return run_single(*this, 0, count, loads, params, stores);
+    if (!worth_a_team(count, plan.grain)) return run_single(*this, 0, count, loads, params, stores, stream);
     return parallel_for(0, count, plan.grain,
-                        [&](int64_t b, int64_t e) { run_single(*this, b, e, loads, params, stores); });
+                        [&](int64_t b, int64_t e) { run_single(*this, b, e, loads, params, stores, stream); });
   }
   size_t load_count = program_.loads().size();
   const auto& outs = program_.stores();
@@ -118,6 +135,7 @@ void CpuProgram::run_contiguous(int64_t count, const void* const* loads, const P
   for (size_t k = 0; k < outs.size(); ++k) direct[k] = may_write_directly(*this, k, loads, load_count, stores[k]);
   auto work = [&](int64_t b, int64_t e) {
     TileEval eval(*this, params, e - b);
+    alignas(64) char staged[kTileBudget];
     for (int64_t i = b; i < e; i += plan.tile_elements) {
       int64_t n = std::min(plan.tile_elements, e - i);
       eval.begin(1, n);
@@ -128,10 +146,11 @@ void CpuProgram::run_contiguous(int64_t count, const void* const* loads, const P
         return static_cast<char*>(stores[k]) + i * static_cast<int64_t>(elementSize(outs[k].dtype));
       };
       for (size_t k = 0; k < outs.size(); ++k)
-        if (direct[k]) eval.redirect(outs[k].value, address(k));
+        if (direct[k]) eval.redirect(outs[k].value, stream ? staged : address(k));
       eval.run_prologue();
-      for (size_t k = 0; k < outs.size(); ++k) eval.store(outs[k].value, outs[k].dtype, address(k), 1, n, n, 1);
+      for (size_t k = 0; k < outs.size(); ++k) eval.store(outs[k].value, outs[k].dtype, address(k), 1, n, n, 1, stream);
     }
+    if (stream) detail::end_stream();
   };
   if (!worth_a_team(count, plan.grain)) return work(0, count);
   // Whole tiles go to threads, so that no tile is cut.
@@ -254,7 +273,11 @@ void CpuProgram::run(IntArrayRef sizes, std::span<const ArrayArg> loads, std::sp
 
   // Without buffers the size of a tile is bounded only by what a thread should take at once.
   constexpr int64_t kTileInPlace = 1 << 14;
-  Tiling t = choose_tiling(s, all_in_place(plan, s, loads.size()) ? kTileInPlace : plan.tile_elements);
+  const void* load_data[kMaxArrays];
+  for (size_t a = 0; a < loads.size(); ++a) load_data[a] = loads[a].data;
+  const bool stream = streams(*this, count, load_data, stores[0].data);
+  const bool no_buffer = !stream && all_in_place(plan, s, loads.size());
+  Tiling t = choose_tiling(s, no_buffer ? kTileInPlace : plan.tile_elements);
   size_t inner = s.dims - 1;
   int64_t row_size = t.row_dim == SIZE_MAX ? 1 : s.sizes[t.row_dim];
   int64_t col_tiles = (s.sizes[inner] + t.cols - 1) / t.cols, row_tiles = (row_size + t.rows - 1) / t.rows;
@@ -265,14 +288,13 @@ void CpuProgram::run(IntArrayRef sizes, std::span<const ArrayArg> loads, std::sp
         elementSize(a < loads.size() ? program_.loads()[a] : program_.stores()[a - loads.size()].dtype));
   const auto& outs = program_.stores();
 
-  const void* load_data[kMaxArrays];
-  for (size_t a = 0; a < loads.size(); ++a) load_data[a] = loads[a].data;
   bool direct[kMaxArrays];
   for (size_t k = 0; k < stores.size(); ++k)
     direct[k] = may_write_directly(*this, k, load_data, loads.size(), stores[k].data);
 
   auto work = [&](int64_t first, int64_t last) {
     TileEval eval(*this, params.data(), t.rows * t.cols);
+    alignas(64) char staged[kTileBudget];
     for (int64_t tile = first; tile < last; ++tile) {
       int64_t rest = tile;
       int64_t col = rest % col_tiles * t.cols;
@@ -298,15 +320,17 @@ void CpuProgram::run(IntArrayRef sizes, std::span<const ArrayArg> loads, std::sp
         bool contiguous = (s.strides[a][inner] == 1 || cols == 1) && (rows == 1 || row_stride(a) == cols);
         void* memory = static_cast<char*>(stores[k].data) + offset[a] * width[a];
         if (program_.values()[outs[k].value].source != Program::Source::Instruction) continue;
+        if (stream) memory = staged;
         eval.redirect(outs[k].value, direct[k] && contiguous ? memory : eval.buffer_of(outs[k].value));
       }
       eval.run_prologue();
       for (size_t k = 0; k < stores.size(); ++k) {
         size_t a = loads.size() + k;
         eval.store(outs[k].value, outs[k].dtype, static_cast<char*>(stores[k].data) + offset[a] * width[a], rows, cols,
-                   row_stride(a), s.strides[a][inner]);
+                   row_stride(a), s.strides[a][inner], stream);
       }
     }
+    if (stream) detail::end_stream();
   };
   int64_t tiles = outer * row_tiles * col_tiles;
   int64_t grain = std::max<int64_t>(1, plan.grain / (t.rows * t.cols));

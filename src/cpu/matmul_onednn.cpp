@@ -185,7 +185,15 @@ void by_pieces(const MatmulArgs& args, bool whole_tiles) {
   constexpr int64_t kTileTerms = 32;
   const int64_t work = std::max<int64_t>(1, args.m * args.n * args.k);
   const int64_t spare = in_parallel_region() ? 1 : ceil_div(get_num_threads(), args.batch);
-  const MatmulPieces pieces(args.m, args.n, std::clamp<int64_t>(work / kPieceWork, 1, spare), 32, 64, 32);
+  const auto cut = [&](int64_t most) {
+    return MatmulPieces(args.m, args.n, std::clamp<int64_t>(work / kPieceWork, 1, most), 32, 64, 16);
+  };
+  // Two pieces a thread, whose operands stay closer to it, unless some thread then had more to do.
+  const auto longest = [&](const MatmulPieces& p) {
+    return ceil_div(args.batch * p.count, get_num_threads()) * p.rows * p.columns;
+  };
+  MatmulPieces pieces = cut(spare);
+  if (const MatmulPieces smaller = cut(2 * spare); spare > 1 && longest(smaller) <= longest(pieces)) pieces = smaller;
   const auto part = [](const MatrixArg& m, int64_t batch, int64_t row, int64_t column) {
     MatrixArg result = m;
     result.data = static_cast<uint16_t*>(m.data) + m.offset(batch) + row * m.row_stride + column * m.col_stride;

@@ -2,12 +2,12 @@
 // affair.
 #pragma once
 
+#include "core/ceil_div.h"
+
 #include <algorithm>
 #include <cstdint>
 
 namespace facula {
-
-inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // At most `most` pieces of equal size, whole multiples of the steps except at the end. What counts is the area of a piece, then its rows,
 // then its columns, which kernels lay out anew: `column_cost` says what that is worth.

@@ -1,5 +1,7 @@
 #include "cpu/tile_eval.h"
 
+#include "cpu/copy_kernels.h"
+
 #include <facula/core/error.h>
 
 #include <algorithm>
@@ -9,8 +11,6 @@
 namespace facula {
 namespace {
 
-// Buffers of one tile together stay within the first-level cache, with room for operands that are used in place.
-constexpr size_t kTileBudget = 24 << 10;
 constexpr int64_t kMaxTile = 4096, kMinTile = 256;
 
 // Memory that a thread keeps between runs. A nested evaluator on the same thread gets memory of its own.
@@ -112,6 +112,10 @@ TilePlan::TilePlan(const Program& program) {
   tile_elements = std::clamp(fitting, kMinTile, kMaxTile);
   slot_bytes = (static_cast<size_t>(tile_elements) * widest + 63) / 64 * 64;
   grain = std::max<int64_t>(2048, 32768 / std::max<int64_t>(cost, 1));
+  size_t moved = 0;
+  for (ScalarType t : program.loads()) moved += elementSize(t);
+  for (const auto& s : program.stores()) moved += elementSize(s.dtype);
+  waits_for_memory = 2 * cost < 3 * static_cast<int64_t>(moved);
 
   const bool one_step = program.reduction() == ReduceOp::None && prologue.size() == 1 && program.stores().size() == 1 &&
                         prologue[0].fn && program.stores()[0].value == prologue[0].result &&
@@ -254,24 +258,24 @@ void TileEval::bind_reduced(size_t k, const void* data) {
 void TileEval::run_epilogue(int64_t count) { run(plan_.epilogue, count); }
 
 void TileEval::store(uint16_t id, ScalarType dtype, void* data, int64_t rows, int64_t cols, int64_t row_stride,
-                     int64_t col_stride) {
+                     int64_t col_stride, bool stream) {
   CType type = plan_.types[id];
   const char* source = pointers_[id];
   bool contiguous = (col_stride == 1 || cols == 1) && (rows == 1 || row_stride == cols);
   bool natural = compute_type(dtype) == type;
   auto count = static_cast<size_t>(rows * cols);
   if (natural && !contiguous) return store_block(source, dtype, rows, cols, row_stride, col_stride, data);
-  if (natural) {
-    ConvertFn narrow = store_fn(dtype);
-    if (narrow) narrow(source, data, count);
-    else if (source != data) std::memcpy(data, source, count * ctype_size(type));
+  ConvertFn convert = natural ? store_fn(dtype) : cast_store_fn(type, dtype);
+  size_t width = elementSize(dtype);
+  if (!convert) {
+    if (stream) detail::stream_bytes(data, source, static_cast<int64_t>(count * width));
+    else if (source != data) std::memcpy(data, source, count * width);
     return;
   }
-  ConvertFn convert = cast_store_fn(type, dtype);
+  if (contiguous && stream) return convert_streamed(convert, source, ctype_size(type), data, width, count);
   if (contiguous) return convert(source, data, count);
   // Converted row by row through a small buffer, then scattered.
   char room[512 * 16];
-  size_t width = elementSize(dtype);
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t c = 0; c < cols; c += 512) {
       int64_t n = std::min<int64_t>(512, cols - c);

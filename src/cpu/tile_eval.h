@@ -13,6 +13,9 @@ namespace facula {
 
 inline constexpr uint16_t kNoValue = UINT16_MAX;
 
+// Buffers of one tile together stay within the first-level cache, with room for operands that are used in place.
+inline constexpr size_t kTileBudget = 24 << 10;
+
 struct TileStep {
   cpu::TileFn fn = nullptr;
   ConvertFn cast = nullptr;           // set instead of fn for a cast
@@ -32,9 +35,10 @@ struct TilePlan {
   size_t slot_count = 0;
   size_t slot_bytes = 0;  // one buffer: tile_elements of the widest type
   int64_t tile_elements = 0;
-  int64_t grain = 0;            // elements worth handing to a thread
-  bool single = false;          // one operation, every array in its compute type: no buffers needed
-  cpu::TileFn whole = nullptr;  // one operation that takes contiguous arrays as memory has them
+  int64_t grain = 0;              // elements worth handing to a thread
+  bool waits_for_memory = false;  // for longer than the formula takes, where arrays are large
+  bool single = false;            // one operation, every array in its compute type: no buffers needed
+  cpu::TileFn whole = nullptr;    // one operation that takes contiguous arrays as memory has them
 };
 
 // The evaluator of one thread. Its buffers come from memory that the thread keeps.
@@ -62,9 +66,10 @@ class TileEval {
   void run_epilogue(int64_t count);
 
   const void* value(uint16_t id) const { return pointers_[id]; }
-  // Writes value `id` of this tile to memory of `dtype`, rounding once.
+  // Writes value `id` of this tile to memory of `dtype`, rounding once. `stream`: past the cache where the memory is contiguous; the caller ends
+  // the stream.
   void store(uint16_t id, ScalarType dtype, void* data, int64_t rows, int64_t cols, int64_t row_stride,
-             int64_t col_stride);
+             int64_t col_stride, bool stream = false);
 
  private:
   void run(const std::vector<TileStep>& steps, int64_t count);

@@ -3,6 +3,7 @@
 
 #include "cpu/convert.h"
 #include "cpu/copy.h"
+#include "cpu/copy_kernels.h"
 #include "program/arguments.h"
 #include "cpu/parallel.h"
 #include "ops/pointwise.h"
@@ -28,9 +29,14 @@ void copy_values(const Tensor& target, const Tensor& source, bool non_blocking) 
       (IntArrayRef(t->strides) == IntArrayRef(s->strides) && is_non_overlapping_and_dense(t->sizes, t->strides));
   if (direct && alike) {
     size_t from = elementSize(s->dtype), to = elementSize(t->dtype);
+    const bool stream = detail::worth_streaming(t->numel * static_cast<int64_t>(to));
     parallel_for(0, t->numel, 32768, [&](int64_t b, int64_t e) {
-      direct(s->data() + static_cast<size_t>(b) * from, t->data() + static_cast<size_t>(b) * to,
-             static_cast<size_t>(e - b));
+      const char* source_part = s->data() + static_cast<size_t>(b) * from;
+      char* target_part = t->data() + static_cast<size_t>(b) * to;
+      const auto n = static_cast<size_t>(e - b);
+      if (!stream) return direct(source_part, target_part, n);
+      convert_streamed(direct, source_part, from, target_part, to, n);
+      detail::end_stream();
     });
     return;
   }

@@ -2,6 +2,7 @@
 // strides or dtypes go through the general copy.
 #include "ops/shape_checks.h"
 
+#include "cpu/copy_kernels.h"
 #include "cpu/parallel.h"
 
 #include <algorithm>
@@ -12,7 +13,8 @@ namespace facula::meaning {
 namespace {
 
 constexpr int64_t kGrainBytes = 128 << 10;
-constexpr int64_t kSmallPiece = 256;  // below this a call of memcpy for every piece costs more than the copying
+constexpr int64_t kSmallPiece = 256;      // below this a call of memcpy for every piece costs more than the copying
+constexpr int64_t kStreamedPiece = 1024;  // from here on most cache lines of a piece are written whole
 constexpr int64_t kBlockBytes = 16 << 10;
 
 // What one input contributes to every row of the output.
@@ -82,6 +84,7 @@ void interleave_rows(char* dst, int64_t rows, int64_t row_bytes, const Pieces& p
     return;
   }
   // Threads take equal shares of the output's bytes, whatever rows and pieces these fall into.
+  const bool stream = detail::worth_streaming(total);
   parallel_for(0, total, kGrainBytes, [&](int64_t begin, int64_t end) {
     int64_t row = begin / row_bytes, at = begin % row_bytes;
     const Piece* p = std::upper_bound(pieces.begin(), pieces.end(), at,
@@ -89,7 +92,9 @@ void interleave_rows(char* dst, int64_t rows, int64_t row_bytes, const Pieces& p
     for (int64_t done = begin; done < end;) {
       int64_t skip = at - p->offset;
       int64_t n = std::min(p->bytes - skip, end - done);
-      std::memcpy(dst + done, p->data + row * p->bytes + skip, usize(n));
+      const char* from = p->data + row * p->bytes + skip;
+      if (stream && n >= kStreamedPiece) detail::stream_bytes(dst + done, from, n);
+      else std::memcpy(dst + done, from, usize(n));
       done += n;
       at += n;
       ++p;
@@ -99,6 +104,7 @@ void interleave_rows(char* dst, int64_t rows, int64_t row_bytes, const Pieces& p
         ++row;
       }
     }
+    if (stream) detail::end_stream();
   });
 }
 

@@ -4,6 +4,7 @@
 // copied first for a library; our kernels take any.
 #include "gpu/matmul/matmul.h"
 
+#include "core/ceil_div.h"
 #include "gpu/memory/allocator.h"
 #include "gpu/kernel.h"
 #include "gpu/libs/blas.h"
@@ -203,8 +204,6 @@ const char* shifted(const void* data, int64_t elements, int width) {
 }
 
 mk::Factor factor(double value) { return {value, 0, static_cast<unsigned long long>(static_cast<int64_t>(value))}; }
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 void put_batch(const BatchShape& batch, const int64_t* from, long long* sizes, long long* strides) {
   for (int d = 0; d < mk::kBatchDims; ++d) {

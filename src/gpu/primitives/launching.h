@@ -1,6 +1,7 @@
 // What the kernels of primitives share on the host: tables of kernels, the storages of a launch, memory for the length of a call.
 #pragma once
 
+#include "core/ceil_div.h"
 #include "core/tensor_impl.h"
 #include "gpu/encoder.h"
 #include "gpu/memory/allocator.h"
@@ -97,7 +98,6 @@ class DeviceScratch {
 };
 
 inline size_t padded(size_t bytes) { return (bytes + 255) / 256 * 256; }
-inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // The blocks of a launch over `count` items; NotSupportedError where one launch cannot take them.
 inline uint32_t blocks_for(int64_t count, int64_t each, const char* op) {

@@ -4,6 +4,7 @@
 // An output is reduced by a team of threads, or by a column of a block; where outputs are few and long, by several blocks that leave
 // states in memory, which a second kernel merges. How the work is cut follows from sizes and strides alone, never from the chip: the
 // tree of a result is the same on every machine and in every run.
+#include "core/ceil_div.h"
 #include "gpu/memory/allocator.h"
 #include "gpu/program/layout.h"
 #include "gpu/program/program_state.h"
@@ -145,7 +146,6 @@ Access access_at(uint64_t packed, size_t a) { return static_cast<Access>(packed 
 
 int trailing_zeros(const void* pointer) { return std::countr_zero(reinterpret_cast<uintptr_t>(pointer)); }
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t floor_power(int64_t n) { return n < 1 ? 1 : static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(n))); }
 int64_t ceil_power(int64_t n) { return n < 1 ? 1 : static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(n))); }
 int log2_of(int64_t power) { return std::countr_zero(static_cast<uint64_t>(power)); }
