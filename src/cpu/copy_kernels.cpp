@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "cpu/copy_kernels.h"
+#include "cpu/parallel.h"
 
 #if HWY_ARCH_X86
 #include <immintrin.h>
@@ -345,8 +346,8 @@ void copy_block(const Block2d& block, size_t elem_size, bool stream) {
 }
 
 bool worth_streaming(int64_t bytes) {
-  constexpr int64_t kStreamBytes = 48 << 20;
-  return bytes >= kStreamBytes && HWY_DYNAMIC_DISPATCH(has_streams)();
+  constexpr int64_t kLeast = 48 << 20, kOfThread = 6 << 20;  // caches grow with the cores
+  return bytes >= kLeast && bytes >= get_num_threads() * kOfThread && HWY_DYNAMIC_DISPATCH(has_streams)();
 }
 
 void stream_bytes(void* dst, const void* src, int64_t n) { HWY_DYNAMIC_DISPATCH(stream_to)(dst, src, n); }
