@@ -174,7 +174,8 @@ struct Module {
   simgpu_image_header header = {};
   simgpu_place* place = nullptr;
   uintptr_t image_base = 0, image_bytes = 0;
-  void* (*touch_shared)() = nullptr;
+  void* (*touch_shared)() = nullptr;  // makes the shared variables of the calling thread exist, and gives one of them
+  uintptr_t touched_at = 0;           // where that one is among them
   int shared_bytes = 0;
   bool waits = false;  // whether its threads can wait for each other
   std::map<std::string, struct Function*> functions;

@@ -3,7 +3,6 @@
 #include "engine.h"
 #include "fiber_switch.h"
 
-#include <link.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -432,27 +431,6 @@ void install_handlers() {
   sigaltstack(&alternate, nullptr);
 }
 
-// The shared variables of a library are its thread-local ones: where they are for this thread.
-struct SharedSearch {
-  uintptr_t image;
-  void* data;
-  size_t bytes;
-};
-int find_shared(dl_phdr_info* info, size_t, void* result) {
-  auto* search = static_cast<SharedSearch*>(result);
-  for (int i = 0; i < info->dlpi_phnum; ++i)
-    if (info->dlpi_phdr[i].p_type == PT_LOAD) {
-      if (info->dlpi_addr + info->dlpi_phdr[i].p_vaddr / 4096 * 4096 != search->image) return 0;
-      break;
-    }
-  for (int i = 0; i < info->dlpi_phnum; ++i)
-    if (info->dlpi_phdr[i].p_type == PT_TLS) {
-      search->data = info->dlpi_tls_data;
-      search->bytes = info->dlpi_phdr[i].p_memsz;
-    }
-  return 1;
-}
-
 constexpr unsigned kLastTime = (1u << (32 - SIMGPU_STAMP_THREAD_BITS)) - 1;
 
 void begin_looking_for_races(BlockRunner& r, size_t static_bytes) {
@@ -513,18 +491,16 @@ Code run_kernel(Device& device, const Function& function, const LaunchShape& sha
   r.count = shape.block[0] * shape.block[1] * shape.block[2];
   r.fault = kSuccess;
 
-  module.touch_shared();
-  SharedSearch search = {module.image_base, nullptr, 0};
-  dl_iterate_phdr(find_shared, &search);
+  // The shared variables of a library are its thread-local ones.
   simgpu_reach& reach = device.reach;
-  reach.shared_base = reinterpret_cast<unsigned long>(search.data);
-  reach.shared_bytes = search.bytes;
+  reach.shared_base = reinterpret_cast<unsigned long>(module.touch_shared()) - module.touched_at;
+  reach.shared_bytes = static_cast<unsigned long>(module.shared_bytes);
   reach.dynamic_base = (reinterpret_cast<unsigned long>(r.dynamic_shared.data()) + 1023) / 1024 * 1024;
   reach.dynamic_bytes = shape.shared_bytes;
   reach.image_base = module.image_base;
   reach.image_bytes = module.image_bytes;
 
-  begin_looking_for_races(r, search.bytes);
+  begin_looking_for_races(r, reach.shared_bytes);
 
   r.place->block_size = {shape.block[0], shape.block[1], shape.block[2]};
   r.place->grid_size = {shape.grid[0], shape.grid[1], shape.grid[2]};
@@ -534,7 +510,7 @@ Code run_kernel(Device& device, const Function& function, const LaunchShape& sha
       for (unsigned x = 0; x < shape.grid[0] && !r.fault; ++x) {
         r.place->block = {x, y, z};
         next_block(r);
-        if (search.data) std::memset(search.data, kSharedPoison, search.bytes);
+        std::memset(reinterpret_cast<void*>(reach.shared_base), kSharedPoison, reach.shared_bytes);
         if (shape.shared_bytes)
           std::memset(reinterpret_cast<void*>(reach.dynamic_base), kSharedPoison, shape.shared_bytes);
         run_block(r);

@@ -40,8 +40,16 @@ void* load_library(const char* bytes, size_t count) {
   return library;
 }
 
+// The loader's answer where a thread's shared variables are is nothing for some libraries once others were loaded after them (glibc 2.36). So
+// it is asked right after the load, before another one, and what is kept is true for every thread.
+struct Extent {
+  Module* module;
+  uintptr_t touched;
+  bool complete = false;
+};
 int find_extent(dl_phdr_info* info, size_t, void* result) {
-  auto* module = static_cast<Module*>(result);
+  auto* extent = static_cast<Extent*>(result);
+  Module* module = extent->module;
   uintptr_t low = UINTPTR_MAX, high = 0;
   for (int i = 0; i < info->dlpi_phnum; ++i) {
     if (info->dlpi_phdr[i].p_type != PT_LOAD) continue;
@@ -53,7 +61,11 @@ int find_extent(dl_phdr_info* info, size_t, void* result) {
   module->image_base = low;
   module->image_bytes = high - low;
   for (int i = 0; i < info->dlpi_phnum; ++i)
-    if (info->dlpi_phdr[i].p_type == PT_TLS) module->shared_bytes = static_cast<int>(info->dlpi_phdr[i].p_memsz);
+    if (info->dlpi_phdr[i].p_type == PT_TLS) {
+      module->shared_bytes = static_cast<int>(info->dlpi_phdr[i].p_memsz);
+      module->touched_at = extent->touched - reinterpret_cast<uintptr_t>(info->dlpi_tls_data);
+      extent->complete = info->dlpi_tls_data != nullptr;
+    }
   return 1;
 }
 
@@ -99,6 +111,8 @@ Code load_module(int device, const void* image, Module*& module) {
     Lock lock(e.mutex);
     if (Code code = forbid_in_capture(lock, device)) return code;
   }
+  static std::mutex one_load_at_a_time;
+  std::lock_guard loading(one_load_at_a_time);
   auto made = std::make_unique<Module>();
   made->device = device;
   made->header = header;
@@ -114,7 +128,13 @@ Code load_module(int device, const void* image, Module*& module) {
   }
   Lock lock(e.mutex);
   made->place = attach(&kernel_services(), &e.devices[static_cast<size_t>(device)]->reach);
-  dl_iterate_phdr(find_extent, made.get());
+  Extent extent{made.get(), reinterpret_cast<uintptr_t>(made->touch_shared())};
+  dl_iterate_phdr(find_extent, &extent);
+  if (!extent.complete) {
+    report("the loader does not tell where the shared variables of a kernel are");
+    dlclose(made->library);
+    return kInvalidImage;
+  }
   // Variables of the kernel can be copied to and from, as device memory.
   const uintptr_t base = made->image_base;
   e.regions[base] = {RegionKind::Image, base, made->image_bytes, device, uint64_t{1} << device, nullptr, 0};

@@ -309,6 +309,23 @@ TEST_P(SimGpuKernels, FindsSharedMemoryOutOfBounds) {
   });
 }
 
+// Kernels run on a thread of their own, while other threads load more of them: whose shared variables are where changes all the time.
+TEST_P(SimGpuKernels, SharedMemoryIsFoundWhileModulesAreLoaded) {
+  constexpr int kLoads = 300;
+  int* out = device<int>(kLoads);
+  for (int i = 0; i < kLoads; ++i) {
+    void* f = kernel(R"(extern "C" __global__ void k(int* out, int i) {
+      __shared__ int s[8];
+      if (threadIdx.x == 0) s[i % 8] = i;
+      __syncthreads();
+      if (threadIdx.x == 1) out[i] = s[i % 8];
+    })");
+    OK(launch(f, 1, 32, 0, nullptr, out, i));
+  }
+  const std::vector<int> values = host(out, kLoads);
+  for (int i = 0; i < kLoads; ++i) ASSERT_EQ(values[static_cast<size_t>(i)], i);
+}
+
 TEST_P(SimGpuKernels, SharedMemoryIsPoisonedForEachBlock) {
   void* f = kernel(R"(extern "C" __global__ void k(int* out) {
     __shared__ int s[32];
