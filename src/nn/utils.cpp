@@ -54,7 +54,7 @@ double clip_grad_norm_(const Tensor& parameter, double max_norm, double norm_typ
 void clip_grad_value_(const std::vector<Tensor>& parameters, double clip_value) {
   FACULA_CHECK(clip_value >= 0, ValueError, "clip_grad_value_: clip_value must not be negative, got ", clip_value);
   const NoGradGuard quiet;
-  for (Tensor grad : gradients(parameters)) grad.detach().clamp_(-clip_value, clip_value);
+  for (const Tensor& grad : gradients(parameters)) grad.detach().clamp_(-clip_value, clip_value);
 }
 
 void clip_grad_value_(const Tensor& parameter, double clip_value) {

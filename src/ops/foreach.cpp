@@ -268,8 +268,7 @@ void foreach_unscale_(TensorList tensors, const Tensor& found_inf, const Tensor&
     const Term bad = f.apply(ScalarOp::abs, g - g);
     const Tensor partials = f.run_and_reduce(bad, ListReduce::Max);
     if (partials.numel() == 0) return;
-    Tensor found = found_inf;
-    found.copy_(maximum(found, isnan(partials.amax()).to(found.device(), found.scalar_type())));
+    found_inf.copy_(maximum(found_inf, isnan(partials.amax()).to(found_inf.device(), found_inf.scalar_type())));
   });
 }
 
