@@ -71,13 +71,6 @@ HWY_INLINE void stream_vector(void* dst, const V& v) {
   std::memcpy(dst, &v, sizeof(V));
 }
 
-// After streamed lines, before another thread is told of them.
-HWY_INLINE void finish_stream() {
-#if HWY_ARCH_X86
-  _mm_sfence();
-#endif
-}
-
 // dst[r][c] = src[c][r] for an N x N square.
 template <bool kStream, class E, int N>
 HWY_INLINE void transpose_square(E* HWY_RESTRICT dst, int64_t dst_row, const E* HWY_RESTRICT src, int64_t src_col) {
@@ -121,7 +114,7 @@ void transpose(E* dst, int64_t dst_row, const E* src, int64_t src_col, int64_t r
     }
     copy_elements(dst + r0 * dst_row + c, dst_row, 1, src + c * src_col + r0, 1, src_col, r1 - r0, cols - c);
   }
-  if constexpr (kStream) finish_stream();
+  if constexpr (kStream) end_stream();
 }
 
 // Whether every row of a square is one whole cache line; streaming less than a line is slower than not streaming.
@@ -164,7 +157,7 @@ void transpose_staged(E* dst, int64_t dst_row, const E* src, int64_t src_col, in
       }
     }
   }
-  finish_stream();
+  end_stream();
 }
 
 // dst[C * i + k] = src[k * channel + i] for k < C: planes to pixels.
@@ -196,13 +189,12 @@ void gather_row(E* HWY_RESTRICT dst, const E* HWY_RESTRICT src, int64_t n) {
 
 template <class E>
 void copy_rows(const Block2d& b, E* dst, const E* src, bool stream) {
-  constexpr int64_t kStreamedRow = 1024;  // bytes, so that most lines are whole
   const auto row_bytes = b.cols * static_cast<int64_t>(sizeof(E));
   if (stream && b.src_col == 1 && row_bytes >= kStreamedRow) {
     for (int64_t r = 0; r < b.rows; ++r)
       stream_row(reinterpret_cast<char*>(dst + r * b.dst_row), reinterpret_cast<const char*>(src + r * b.src_row),
                  row_bytes);
-    return finish_stream();
+    return end_stream();
   }
   for (int64_t r = 0; r < b.rows; ++r) {
     E* d = dst + r * b.dst_row;
@@ -275,10 +267,9 @@ void copy(const Block2d& block, size_t elem_size, bool stream) {
 }
 
 void stream_to(void* dst, const void* src, int64_t n) {
-  stream_row(static_cast<char*>(dst), static_cast<const char*>(src), n);
+  if (n < kStreamedRow) std::memcpy(dst, src, static_cast<size_t>(n));
+  else stream_row(static_cast<char*>(dst), static_cast<const char*>(src), n);
 }
-
-void end_streams() { finish_stream(); }
 
 bool has_streams() { return HWY_ARCH_X86 && kVectorBytes >= 32; }
 
@@ -338,7 +329,6 @@ HWY_EXPORT(copy);
 HWY_EXPORT(fill_elements);
 HWY_EXPORT(fill_each_row);
 HWY_EXPORT(stream_to);
-HWY_EXPORT(end_streams);
 HWY_EXPORT(has_streams);
 
 void copy_block(const Block2d& block, size_t elem_size, bool stream) {
@@ -352,7 +342,11 @@ bool worth_streaming(int64_t bytes) {
 
 void stream_bytes(void* dst, const void* src, int64_t n) { HWY_DYNAMIC_DISPATCH(stream_to)(dst, src, n); }
 
-void end_stream() { HWY_DYNAMIC_DISPATCH(end_streams)(); }
+void end_stream() {
+#if HWY_ARCH_X86
+  _mm_sfence();
+#endif
+}
 
 void fill_row(void* dst, const void* value, int64_t n, size_t elem_size) {
   HWY_DYNAMIC_DISPATCH(fill_elements)(dst, value, n, elem_size);

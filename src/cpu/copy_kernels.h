@@ -22,7 +22,9 @@ void copy_block(const Block2d& block, size_t elem_size, bool stream);
 // Whether a result of so many bytes goes past the cache: more than most caches would keep until somebody reads it, and written by whole lines,
 // which then need not be fetched first.
 bool worth_streaming(int64_t bytes);
-// Copies n bytes, whole lines of the destination past the cache. Another thread sees them only after end_stream().
+// From so many bytes on most of the lines that they lie on are written whole.
+inline constexpr int64_t kStreamedRow = 1024;
+// Copies n bytes, if they are that many whole lines of the destination past the cache. Another thread sees them only after end_stream().
 void stream_bytes(void* dst, const void* src, int64_t n);
 void end_stream();
 

@@ -13,8 +13,7 @@ namespace facula::meaning {
 namespace {
 
 constexpr int64_t kGrainBytes = 128 << 10;
-constexpr int64_t kSmallPiece = 256;      // below this a call of memcpy for every piece costs more than the copying
-constexpr int64_t kStreamedPiece = 1024;  // from here on most cache lines of a piece are written whole
+constexpr int64_t kSmallPiece = 256;  // below this a call of memcpy for every piece costs more than the copying
 constexpr int64_t kBlockBytes = 16 << 10;
 
 // What one input contributes to every row of the output.
@@ -93,7 +92,7 @@ void interleave_rows(char* dst, int64_t rows, int64_t row_bytes, const Pieces& p
       int64_t skip = at - p->offset;
       int64_t n = std::min(p->bytes - skip, end - done);
       const char* from = p->data + row * p->bytes + skip;
-      if (stream && n >= kStreamedPiece) detail::stream_bytes(dst + done, from, n);
+      if (stream) detail::stream_bytes(dst + done, from, n);
       else std::memcpy(dst + done, from, usize(n));
       done += n;
       at += n;
