@@ -208,16 +208,13 @@ struct Tiling {
 bool all_in_place(const TilePlan& plan, const Space& s, size_t loads) {
   size_t inner = s.dims - 1;
   if (!plan.single || !plan.param_values.empty() || s.sizes[inner] < 64) return false;
-  const TileStep& step = plan.prologue[0];
   for (size_t a = 0; a < s.arrays; ++a) {
     int64_t along = s.strides[a][inner], rows_apart = s.dims > 1 ? s.strides[a][inner - 1] : s.sizes[inner];
     if (a >= loads) {
       if (along != 1 || rows_apart != s.sizes[inner]) return false;
       continue;
     }
-    uint16_t v = plan.load_values[a];
-    bool constant = along == 0 && step.fn_constant && step.operands[1] == v && step.operands[0] != v;
-    if (!constant && (along != 1 || rows_apart == 0)) return false;
+    if (!plan.takes_one_element(plan.load_values[a], along) && !plan.takes_rows(rows_apart, along)) return false;
   }
   return true;
 }
@@ -273,11 +270,12 @@ void CpuProgram::run(IntArrayRef sizes, std::span<const ArrayArg> loads, std::sp
 
   // Without buffers the size of a tile is bounded only by what a thread should take at once.
   constexpr int64_t kTileInPlace = 1 << 14;
+  const bool team = worth_a_team(count, plan.grain);
   const void* load_data[kMaxArrays];
   for (size_t a = 0; a < loads.size(); ++a) load_data[a] = loads[a].data;
   const bool stream = streams(*this, count, load_data, stores[0].data);
   const bool no_buffer = !stream && all_in_place(plan, s, loads.size());
-  Tiling t = choose_tiling(s, no_buffer ? kTileInPlace : plan.tile_elements);
+  Tiling t = choose_tiling(s, !no_buffer ? plan.tile_elements : team ? kTileInPlace : count);
   size_t inner = s.dims - 1;
   int64_t row_size = t.row_dim == SIZE_MAX ? 1 : s.sizes[t.row_dim];
   int64_t col_tiles = (s.sizes[inner] + t.cols - 1) / t.cols, row_tiles = (row_size + t.rows - 1) / t.rows;
@@ -334,7 +332,7 @@ void CpuProgram::run(IntArrayRef sizes, std::span<const ArrayArg> loads, std::sp
   };
   int64_t tiles = outer * row_tiles * col_tiles;
   int64_t grain = std::max<int64_t>(1, plan.grain / (t.rows * t.cols));
-  if (!worth_a_team(count, plan.grain)) return work(0, tiles);
+  if (!team) return work(0, tiles);
   parallel_for(0, tiles, grain, work);
 }
 

@@ -60,7 +60,7 @@ TilePlan::TilePlan(const Program& program) {
     const auto& i = program.instructions()[k];
     TileStep step;
     if (i.is_cast) step.cast = cast_fn(i.type, i.result);
-    else step.fn = cpu::tile_fn(i.op, i.type), step.fn_constant = cpu::tile_fn_constant(i.op, i.type);
+    else step.fn = cpu::tile_fn(i.op, i.type), step.fn_rows = cpu::tile_fn_rows(i.op, i.type);
     FACULA_INTERNAL_CHECK(step.fn || step.cast);
     std::copy(i.operands, i.operands + 3, step.operands);
     step.result = value_of_instruction[k];
@@ -165,7 +165,7 @@ void TileEval::begin(int64_t rows, int64_t cols) {
   rows_ = rows;
   cols_ = cols;
   count_ = rows * cols;
-  by_rows_ = constant_rows_ = false;
+  by_rows_ = one_element_rows_ = false;
 }
 
 void TileEval::bind_load(size_t i, const void* data, int64_t row_stride, int64_t col_stride) {
@@ -179,13 +179,10 @@ void TileEval::bind_load(size_t i, const void* data, int64_t row_stride, int64_t
     return;
   }
   if (plan_.single && cols_ >= 64) {
-    // Rows of a tile that lie apart, or one element a row for an operation that takes such a second operand.
-    const TileStep& step = plan_.prologue[0];
-    bool constant = col_stride == 0 && step.fn_constant && step.operands[1] == v && step.operands[0] != v;
-    // A row that repeats is better laid out once for many tiles, below.
-    if ((col_stride == 1 && row_stride != 0) || constant) {
+    const bool one_element = plan_.takes_one_element(v, col_stride);
+    if (one_element || plan_.takes_rows(row_stride, col_stride)) {
       by_rows_ = true;
-      constant_rows_ |= constant;
+      one_element_rows_ |= one_element;
       row_bytes_[i] = row_stride * static_cast<int64_t>(elementSize(dtype));
       pointers_[v] = const_cast<char*>(static_cast<const char*>(data));
       return;
@@ -235,11 +232,9 @@ void TileEval::run_prologue() {
   char* out = pointers_[s.result];
   auto out_bytes = cols_ * static_cast<int64_t>(ctype_size(plan_.types[s.result]));
   auto cols = static_cast<size_t>(cols_);
-  if (constant_rows_) {
-    for (int64_t r = 0; r < rows_; ++r)
-      s.fn_constant(in[0] + r * in_bytes[0], in[1] + r * in_bytes[1], nullptr, out + r * out_bytes, cols);
-    return;
-  }
+  if (s.fn_rows)
+    return s.fn_rows({in[0], in_bytes[0]}, {in[1], in_bytes[1], one_element_rows_}, out, static_cast<size_t>(rows_),
+                     cols);
   for (int64_t r = 0; r < rows_; ++r) {
     s.fn(in[0], in[1], in[2], out, cols);
     for (int k = 0; k < 3; ++k)

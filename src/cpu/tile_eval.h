@@ -19,7 +19,7 @@ inline constexpr size_t kTileBudget = 24 << 10;
 struct TileStep {
   cpu::TileFn fn = nullptr;
   ConvertFn cast = nullptr;           // set instead of fn for a cast
-  cpu::TileFn fn_constant = nullptr;  // for a second operand that is one element a row, where there is such a function
+  cpu::TileRowsFn fn_rows = nullptr;  // for operands whose rows lie apart or repeat, where there is such a function
   uint16_t operands[3] = {kNoValue, kNoValue, kNoValue};
   uint16_t result = kNoValue;
 };
@@ -27,6 +27,17 @@ struct TileStep {
 // What is known of a program before any data is: functions, buffers and tile size.
 struct TilePlan {
   explicit TilePlan(const Program& program);
+
+  // Of a program of one operation: whether it takes the rows of an operand where they lie, and whether it takes load `value` as one element
+  // a row. Strides are in elements.
+  bool takes_rows(int64_t row_stride, int64_t col_stride) const {
+    // Without a function for rows, one that repeats is better laid out once for many tiles.
+    return col_stride == 1 && (row_stride != 0 || prologue[0].fn_rows);
+  }
+  bool takes_one_element(uint16_t value, int64_t col_stride) const {
+    const TileStep& step = prologue[0];
+    return col_stride == 0 && step.fn_rows && step.operands[1] == value && step.operands[0] != value;
+  }
 
   std::vector<TileStep> prologue, epilogue;
   std::vector<uint16_t> load_values, param_values;  // value ids
@@ -88,7 +99,7 @@ class TileEval {
   const TilePlan& plan_;
   Loaded loaded_[kRemembered];
   // One-op programs take operands whose rows lie apart where they are, and run row by row.
-  bool by_rows_ = false, constant_rows_ = false;
+  bool by_rows_ = false, one_element_rows_ = false;
   int64_t row_bytes_[kRemembered] = {};  // from one row of load i to the next
   int64_t rows_ = 0, cols_ = 0, count_ = 0;
   char* buffer_ = nullptr;

@@ -22,7 +22,7 @@ std::vector<Tensor> operands(int64_t rows, int64_t cols, ScalarType t) {
 
 TEST(BroadcastTiles, AgreeWithContiguousOperands) {
   for (ScalarType t : {kFloat, kDouble, kBFloat16})
-    for (auto [rows, cols] : {std::pair<int64_t, int64_t>{150, 130}, {2, 17000}, {300, 64}, {300, 63}}) {
+    for (auto [rows, cols] : {std::pair<int64_t, int64_t>{150, 130}, {2, 17000}, {300, 64}, {300, 63}, {41, 1000}}) {
       const std::vector<Tensor> all = operands(rows, cols, t);
       for (size_t i = 0; i < all.size(); ++i)
         for (size_t j = 0; j < all.size(); ++j) {
@@ -30,6 +30,10 @@ TEST(BroadcastTiles, AgreeWithContiguousOperands) {
           const Tensor sum = a.contiguous() + b.contiguous(), quotient = a.contiguous() / b.contiguous();
           EXPECT_TRUE(equal(a + b, sum)) << t << " " << rows << " x " << cols << ", operands " << i << ", " << j;
           EXPECT_TRUE(equal(a / b, quotient)) << t << " " << rows << " x " << cols << ", operands " << i << ", " << j;
+          Tensor in_place = a.contiguous().clone();
+          in_place.div_(b);
+          EXPECT_TRUE(equal(in_place, quotient))
+              << t << " " << rows << " x " << cols << ", operands " << i << ", " << j;
           // Into rows with a gap, which stays as it is.
           Tensor wide = zeros({rows, cols + 3}, t), out = wide.narrow(1, 1, cols);
           div_out(out, a, b);

@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+#include <atomic>
+
 #include "cpu/simd/elementary-inl.h"
 #include "cpu/simd/tile_table.h"
 #include "program/expr.h"
@@ -65,7 +67,7 @@ HWY_INLINE auto call(L a, L b, L c) {
   else return Op::eval(a, b, c);
 }
 
-template <class Op, class E, int kArity, bool kLight, bool kConstant = false>
+template <class Op, class E, int kArity, bool kLight>
 void simd_tile(const void* a, const void* b, const void* c, void* out, size_t n);
 
 // Less than a vector goes through a full one on the stack, in the same code: nothing past it is touched. By itself, since a frame of vectors costs
@@ -85,10 +87,10 @@ HWY_NOINLINE void rest_of_tile(const E* a, const E* b, const E* c, Out* out, siz
   memcpy(out, result, left * sizeof(Out));
 }
 
-// kConstant: the second input is one element for the whole tile. kLight: a few instructions, so that loads from the
+// kConstant: the second input is one element for the whole row. kLight: a few instructions, so that loads from the
 // second-level cache are the bound: several are kept in flight.
 template <class Op, class E, int kArity, bool kLight, bool kConstant>
-void simd_tile(const void* a, const void* b, const void* c, void* out, size_t n) {
+HWY_INLINE void simd_row(const void* a, const void* b, const void* c, void* out, size_t n) {
   using L = typename LaneOf<E>::type;
   using Out = decltype(element_of(call<Op, kArity>(L(), L(), L())));
   constexpr size_t kSize = lane_traits<L>::Real::kSize;
@@ -98,24 +100,52 @@ void simd_tile(const void* a, const void* b, const void* c, void* out, size_t n)
   Out* po = static_cast<Out*>(out);
   L constant;
   if constexpr (kConstant) constant = repeat_lane(pb);
+  auto at = [&](size_t i) {
+    const L x = load_lane(pa + i), y = kArity == 1 ? x : kConstant ? constant : load_lane(pb + i);
+    return call<Op, kArity>(x, y, kArity > 2 ? load_lane(pc + i) : x);
+  };
   size_t i = 0;
   if constexpr (kLight && !lane_traits<L>::kComplex) {
+    if (n < kSize) return rest_of_tile<Op, E, kArity>(pa, pb, pc, po, n, kConstant);
+    // What is left at the end is done together with elements before it, once more. First of all, since the output may be an input.
+    const size_t end = n - kSize;
+    const auto last = at(end);
+    // Compilers order stores by when their values are there. Where each spans two cache lines, that can take twice as long.
+    auto keep_order = [] { std::atomic_signal_fence(std::memory_order_seq_cst); };
     for (; i + 4 * kSize <= n; i += 4 * kSize) {
-      L x[4], y[4], z[4];
-      for (size_t u = 0; u < 4; ++u) {
-        x[u] = load_lane(pa + i + u * kSize);
-        y[u] = kArity > 1 ? (kConstant ? constant : load_lane(pb + i + u * kSize)) : x[u];
-        z[u] = kArity > 2 ? load_lane(pc + i + u * kSize) : x[u];
-      }
-      for (size_t u = 0; u < 4; ++u) store_lane(call<Op, kArity>(x[u], y[u], z[u]), po + i + u * kSize);
+      const auto r0 = at(i), r1 = at(i + kSize), r2 = at(i + 2 * kSize), r3 = at(i + 3 * kSize);
+      store_lane(r0, po + i), keep_order();
+      store_lane(r1, po + i + kSize), keep_order();
+      store_lane(r2, po + i + 2 * kSize), keep_order();
+      store_lane(r3, po + i + 3 * kSize);
     }
+    for (; i < end; i += kSize) store_lane(at(i), po + i);
+    if (i < n) store_lane(last, po + end);
+    return;
   }
-  for (; i + kSize <= n; i += kSize) {
-    const L x = load_lane(pa + i), y = kArity > 1 ? (kConstant ? constant : load_lane(pb + i)) : x,
-            z = kArity > 2 ? load_lane(pc + i) : x;
-    store_lane(call<Op, kArity>(x, y, z), po + i);
-  }
+  for (; i + kSize <= n; i += kSize) store_lane(at(i), po + i);
   if (i < n) rest_of_tile<Op, E, kArity>(pa + i, kConstant ? pb : pb + i, pc + i, po + i, n - i, kConstant);
+}
+
+template <class Op, class E, int kArity, bool kLight>
+void simd_tile(const void* a, const void* b, const void* c, void* out, size_t n) {
+  simd_row<Op, E, kArity, kLight, false>(a, b, c, out, n);
+}
+
+// Rows of a light binary operation. In one function, since a call a row is a tenth of the time of short ones.
+template <class Op, class E>
+void simd_rows(cpu::TileRows a, cpu::TileRows b, void* out, size_t rows, size_t cols) {
+  using Out = decltype(element_of(
+      call<Op, 2>(typename LaneOf<E>::type(), typename LaneOf<E>::type(), typename LaneOf<E>::type())));
+  const char *pa = static_cast<const char*>(a.data), *pb = static_cast<const char*>(b.data);
+  auto* po = static_cast<Out*>(out);
+  if (b.one_element) {
+    for (size_t r = 0; r < rows; ++r, pa += a.apart, pb += b.apart, po += cols)
+      simd_row<Op, E, 2, true, true>(pa, pb, nullptr, po, cols);
+  } else {
+    for (size_t r = 0; r < rows; ++r, pa += a.apart, pb += b.apart, po += cols)
+      simd_row<Op, E, 2, true, false>(pa, pb, nullptr, po, cols);
+  }
 }
 
 // Bfloat16 as memory holds it. A vector of 32-bit words has the even elements in its low halves and the odd ones in its
@@ -219,9 +249,9 @@ constexpr cpu::TileFn choose_tile() {
 }
 
 template <class Op, class E, int kArity, ResultKind kResult, bool kLight>
-constexpr cpu::TileFn choose_constant_tile() {
-  if constexpr (kArity == 2 && kResult == ResultKind::Same && !requires { Op::kScalarOnly; })
-    return &simd_tile<Op, E, kArity, kLight, true>;
+constexpr cpu::TileRowsFn choose_rows() {
+  if constexpr (kLight && kArity == 2 && kResult == ResultKind::Same && !requires { Op::kScalarOnly; })
+    return &simd_rows<Op, E>;
   else return nullptr;
 }
 
@@ -255,11 +285,11 @@ void add_op(cpu::TileTable& table) {
   constexpr bool kLight = kOp < ScalarOp::exp;
   cpu::TileFn* row = table.fn[static_cast<size_t>(kOp)];
   auto slot = [row](CType type) -> cpu::TileFn& { return row[static_cast<size_t>(type)]; };
-  cpu::TileFn* constants = table.fn_constant[static_cast<size_t>(kOp)];
+  cpu::TileRowsFn* rows = table.fn_rows[static_cast<size_t>(kOp)];
   if constexpr (kHere & ctype_bit(CType::F32))
-    constants[static_cast<size_t>(CType::F32)] = choose_constant_tile<Op, float, kInfo.arity, kInfo.result, kLight>();
+    rows[static_cast<size_t>(CType::F32)] = choose_rows<Op, float, kInfo.arity, kInfo.result, kLight>();
   if constexpr (kHere & ctype_bit(CType::F64))
-    constants[static_cast<size_t>(CType::F64)] = choose_constant_tile<Op, double, kInfo.arity, kInfo.result, kLight>();
+    rows[static_cast<size_t>(CType::F64)] = choose_rows<Op, double, kInfo.arity, kInfo.result, kLight>();
   if constexpr (kHere & ctype_bit(CType::F32))
     table.fn_bfloat16[static_cast<size_t>(kOp)] =
         choose_bfloat16_tile<Op, kInfo.arity, kInfo.result, (kLight || common_in_networks(kOp))>();

@@ -54,8 +54,8 @@ struct Bytes16 {
 }  // namespace
 
 TileFn tile_fn(ScalarOp op, CType type) { return best_table().fn[static_cast<size_t>(op)][static_cast<size_t>(type)]; }
-TileFn tile_fn_constant(ScalarOp op, CType type) {
-  return best_table().fn_constant[static_cast<size_t>(op)][static_cast<size_t>(type)];
+TileRowsFn tile_fn_rows(ScalarOp op, CType type) {
+  return best_table().fn_rows[static_cast<size_t>(op)][static_cast<size_t>(type)];
 }
 
 TileFn tile_fn_bfloat16(ScalarOp op) { return best_table().fn_bfloat16[static_cast<size_t>(op)]; }
@@ -89,6 +89,10 @@ const char* target_name(int64_t target) { return hwy::TargetName(target); }
 TileFn tile_fn_for_target(int64_t target, ScalarOp op, CType type) {
   const TileTable table = make_table(target);
   return table.fn[static_cast<size_t>(op)][static_cast<size_t>(type)];
+}
+
+TileRowsFn tile_fn_rows_for_target(int64_t target, ScalarOp op, CType type) {
+  return make_table(target).fn_rows[static_cast<size_t>(op)][static_cast<size_t>(type)];
 }
 
 TileFn tile_fn_bfloat16_for_target(int64_t target, ScalarOp op) {

@@ -19,8 +19,17 @@ using TileFn = void (*)(const void* a, const void* b, const void* c, void* out, 
 // Null when the operation does not exist for the type.
 TileFn tile_fn(ScalarOp op, CType type);
 
-// The same for a binary operation whose second input is a single element: x - mean over a row, for one. Null for most.
-TileFn tile_fn_constant(ScalarOp op, CType type);
+// An input whose rows are contiguous and lie `apart` bytes from each other (0: every row is the same one), or, as a second input, one whose
+// rows are a single element each: x - mean over a row, for one.
+struct TileRows {
+  const void* data;
+  ptrdiff_t apart;
+  bool one_element = false;
+};
+
+// The same over rows x cols elements for a binary operation of a few instructions; the output's rows follow each other. Null for others.
+using TileRowsFn = void (*)(TileRows a, TileRows b, void* out, size_t rows, size_t cols);
+TileRowsFn tile_fn_rows(ScalarOp op, CType type);
 
 // The operation on float with inputs and output that are bfloat16 in memory. Null for operations beside which conversions are cheap.
 TileFn tile_fn_bfloat16(ScalarOp op);
@@ -39,6 +48,7 @@ uint64_t division_faults();
 std::vector<int64_t> available_targets();
 const char* target_name(int64_t target);
 TileFn tile_fn_for_target(int64_t target, ScalarOp op, CType type);
+TileRowsFn tile_fn_rows_for_target(int64_t target, ScalarOp op, CType type);
 TileFn tile_fn_bfloat16_for_target(int64_t target, ScalarOp op);
 
 }  // namespace facula::cpu

@@ -7,7 +7,7 @@ namespace facula::cpu {
 
 struct TileTable {
   TileFn fn[kScalarOpCount][kCTypeCount] = {};
-  TileFn fn_constant[kScalarOpCount][kCTypeCount] = {};  // binary operations whose second input is one element
+  TileRowsFn fn_rows[kScalarOpCount][kCTypeCount] = {};  // binary operations whose rows lie apart or repeat
   TileFn fn_bfloat16[kScalarOpCount] = {};               // float operations on bfloat16 in memory
 };
 
