@@ -3,13 +3,15 @@
 
   compare.py RESULT.json                      the table by group and the worst cases
   compare.py OLD.json NEW.json                what became faster or slower between two runs of ours
-  compare.py --bars debian|wheel RESULT.json  exits 1 when a bar is missed
+  compare.py --bars debian|wheel RESULT.json  exits 1 when a bar is missed; several results are runs of one thing, of
+                                              which each case's median counts
 """
 
 import argparse
 import json
 import math
 import pathlib
+import statistics
 import sys
 
 # Ratios are the peer's time divided by ours. A case with a name of its own has a bar of its own.
@@ -31,6 +33,18 @@ def load(path):
 
 def sound(report):
     return [row for row in report["results"] if "problem" not in row]
+
+
+def median_of(reports):
+    """One report with the run of each case that has the median ratio; the lower one of two. What is void once stays void."""
+    if len({json.dumps([(row["case"], row["threads"]) for row in report["results"]]) for report in reports}) > 1:
+        sys.exit("compare.py: the results are not runs of the same cases")
+    results = []
+    for runs in zip(*(report["results"] for report in reports)):
+        void = [row for row in runs if "problem" in row]
+        ratio = None if void else statistics.median_low(row["ratio"] for row in runs)
+        results.append(void[0] if void else next(row for row in runs if row["ratio"] == ratio))
+    return {"notes": {**reports[0]["notes"], "runs": len(reports)}, "results": results}
 
 
 def geomean(values):
@@ -101,12 +115,14 @@ def missed_bars(report, bars):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("results", nargs="+", help="one result, or an older and a newer one")
+    parser.add_argument("results", nargs="+", help="one result, or an older and a newer one, or with --bars several runs")
     parser.add_argument("--bars", choices=sorted(BARS))
     arguments = parser.parse_args()
-    if len(arguments.results) > 2:
-        parser.error("at most two results")
+    if len(arguments.results) > 2 and arguments.bars is None:
+        parser.error("at most two results without --bars")
     reports = [load(path) for path in arguments.results]
+    if arguments.bars is not None:
+        reports = [median_of(reports)]
     if len(reports) == 2:
         print_change(*reports)
     else:
