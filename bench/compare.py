@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints results of `run.sh cpu --json`, compares two of them, and holds one to the project's bars.
+"""Prints results of `run.sh cpu --json`, compares two of them, and holds them to the project's bars.
 
   compare.py RESULT.json                      the table by group and the worst cases
   compare.py OLD.json NEW.json                what became faster or slower between two runs of ours
@@ -36,9 +36,13 @@ def sound(report):
 
 
 def median_of(reports):
-    """One report with the run of each case that has the median ratio; the lower one of two. What is void once stays void."""
-    if len({json.dumps([(row["case"], row["threads"]) for row in report["results"]]) for report in reports}) > 1:
-        sys.exit("compare.py: the results are not runs of the same cases")
+    """One report with each case's run of median ratio, the lower of two. What is void once stays void."""
+    def what(report):
+        notes = [report["notes"].get(key) for key in ("cpu", "peer", "peer from", "rounds")]
+        return json.dumps([notes, [(row["case"], row["threads"]) for row in report["results"]]])
+
+    if len({what(report) for report in reports}) > 1:
+        sys.exit("compare.py: these are not runs of the same cases against the same peer on the same machine")
     results = []
     for runs in zip(*(report["results"] for report in reports)):
         void = [row for row in runs if "problem" in row]
@@ -115,7 +119,7 @@ def missed_bars(report, bars):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("results", nargs="+", help="one result, or an older and a newer one, or with --bars several runs")
+    parser.add_argument("results", nargs="+", help="one, or an older and a newer one; with --bars several runs")
     parser.add_argument("--bars", choices=sorted(BARS))
     arguments = parser.parse_args()
     if len(arguments.results) > 2 and arguments.bars is None:

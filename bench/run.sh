@@ -229,5 +229,6 @@ if [ "$self_check" = 1 ]; then
   ours="$build/facula_bench_self.so"
   cp "$plugin" "$ours"
 fi
-exec "$build/facula_bench" --ours "$ours" --peer "$plugin" --note "command=$command" --note "peer from=$peer_name" --note "peer's BLAS=$blas" \
+exec "$build/facula_bench" --ours "$ours" --peer "$plugin" \
+  --note "command=$command" --note "peer from=$peer_name" --note "peer's BLAS=$blas" \
   ${driver_options[@]+"${driver_options[@]}"}

@@ -268,7 +268,7 @@ void CpuProgram::run(IntArrayRef sizes, std::span<const ArrayArg> loads, std::sp
     return run_contiguous(count, in, params.data(), out);
   }
 
-  // Without buffers the size of a tile is bounded only by what a thread should take at once.
+  // Without buffers the size of a tile is bounded only by what a thread of several should take at once.
   constexpr int64_t kTileInPlace = 1 << 14;
   const bool team = worth_a_team(count, plan.grain);
   const void* load_data[kMaxArrays];

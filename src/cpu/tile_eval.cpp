@@ -121,8 +121,9 @@ TilePlan::TilePlan(const Program& program) {
                         prologue[0].fn && program.stores()[0].value == prologue[0].result &&
                         compute_type(program.stores()[0].dtype) == types[prologue[0].result];
   auto loads_are = [&](auto test) { return std::all_of(program.loads().begin(), program.loads().end(), test); };
-  single =
-      one_step && !store_fn(program.stores()[0].dtype) && loads_are([](ScalarType t) { return load_fn(t) == nullptr; });
+  // No more loads than operands: a load that nothing uses would be one for which by-row runs have no place.
+  single = one_step && program.loads().size() <= std::size(prologue[0].operands) &&
+           !store_fn(program.stores()[0].dtype) && loads_are([](ScalarType t) { return load_fn(t) == nullptr; });
   if (single) whole = prologue[0].fn;
   if (one_step && program.stores()[0].dtype == kBFloat16 && program.instructions()[0].type == CType::F32 &&
       program.params().empty() && loads_are([](ScalarType t) { return t == kBFloat16; }))

@@ -55,13 +55,13 @@ struct TilePlan {
 // The evaluator of one thread. Its buffers come from memory that the thread keeps.
 class TileEval {
  public:
-  // `elements` bounds the tiles of this run (at most plan.tile_elements): constants are laid out only that far.
+  // `elements` bounds the tiles of this run: constants are laid out only that far.
   TileEval(const CpuProgram& program, const ParamValue* params, int64_t elements);
   ~TileEval();
   TileEval(const TileEval&) = delete;
   TileEval& operator=(const TileEval&) = delete;
 
-  // Starts a tile of rows x cols elements, at most tile_elements.
+  // Starts a tile of rows x cols elements, at most tile_elements unless all operands and the result are taken where they lie.
   void begin(int64_t rows, int64_t cols);
   // Gives load i for this tile; strides in elements. Used in place when contiguous and in the compute type, else copied.
   void bind_load(size_t i, const void* data, int64_t row_stride, int64_t col_stride);
@@ -98,7 +98,7 @@ class TileEval {
   const CpuProgram& program_;
   const TilePlan& plan_;
   Loaded loaded_[kRemembered];
-  // One-op programs take operands whose rows lie apart where they are, and run row by row.
+  // One-op programs take operands whose rows lie apart or repeat where they are, and run row by row.
   bool by_rows_ = false, one_element_rows_ = false;
   int64_t row_bytes_[kRemembered] = {};  // from one row of load i to the next
   int64_t rows_ = 0, cols_ = 0, count_ = 0;

@@ -133,6 +133,27 @@ TEST(Executor, SameBitsForAnyNumberOfThreads) {
   set_num_threads(before);
 }
 
+// Inputs that nothing uses count as inputs: neither their number nor their shapes may change what is computed.
+TEST(Fused, InputsBeyondTheOperandsChangeNothing) {
+  for (size_t unused : {1, 2, 3, 5}) {
+    Fused f;
+    std::vector<Fused::Value> in;
+    for (size_t k = 0; k < unused + 2; ++k) in.push_back(f.input(kFloat));
+    f.output(f.apply("add", {in.front(), in.back()}));
+    const Tensor a = randn({30, 100}), row = randn({1, 100}), apart = randn({30, 120}).narrow(1, 3, 100);
+    auto run = [&](const Tensor& other, const Tensor& last) {
+      if (unused == 1) return f({a, other, last});
+      if (unused == 2) return f({a, other, other, last});
+      if (unused == 3) return f({a, other, other, other, last});
+      return f({a, other, other, other, other, other, last});
+    };
+    for (const Tensor& other : {a, row, apart})
+      for (const Tensor& last : {a, row, apart})
+        EXPECT_TRUE(equal(run(other, last), a + last))
+            << unused << " unused, strides " << other.strides() << ", " << last.strides();
+  }
+}
+
 TEST(Fused, RunsByNameWithPromotion) {
   manual_seed(test_seed());
   Tensor x = randn({4, 5}), mask = x.gt(0), n = arange(5);

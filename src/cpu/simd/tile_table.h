@@ -7,7 +7,7 @@ namespace facula::cpu {
 
 struct TileTable {
   TileFn fn[kScalarOpCount][kCTypeCount] = {};
-  TileRowsFn fn_rows[kScalarOpCount][kCTypeCount] = {};  // binary operations whose rows lie apart or repeat
+  TileRowsFn fn_rows[kScalarOpCount][kCTypeCount] = {};  // binary operations on rows that lie apart or repeat
   TileFn fn_bfloat16[kScalarOpCount] = {};               // float operations on bfloat16 in memory
 };
 
