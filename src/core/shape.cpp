@@ -1,5 +1,6 @@
 #include "core/shape.h"
 
+#include "core/sort_few.h"
 #include "core/tensor_impl.h"
 
 #include <facula/core/error.h>
@@ -64,9 +65,8 @@ DimVector dims_by_stride(IntArrayRef sizes, IntArrayRef strides) {
   DimVector order;
   for (size_t i = 0; i < sizes.size(); ++i)
     if (sizes[i] != 1) order.push_back(static_cast<int64_t>(i));
-  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-    return strides[static_cast<size_t>(a)] > strides[static_cast<size_t>(b)];
-  });
+  sort_few(order.begin(), order.end(),
+           [&](int64_t a, int64_t b) { return strides[static_cast<size_t>(a)] > strides[static_cast<size_t>(b)]; });
   return order;
 }
 
@@ -319,7 +319,7 @@ Overlap memory_overlap(const Tensor& a, const Tensor& b) {
     DimVector order = dims_by_stride(x->sizes, x->strides);
     for (size_t d = 0; d < y->sizes.size(); ++d)
       if (x->sizes[d] == 1 && y->sizes[d] != 1) order.push_back(static_cast<int64_t>(d));
-    std::stable_sort(order.begin(), order.end(), [&](int64_t i, int64_t j) {
+    sort_few(order.begin(), order.end(), [&](int64_t i, int64_t j) {
       return x->strides[static_cast<size_t>(i)] > x->strides[static_cast<size_t>(j)];
     });
     return is_position_difference(bytes / width, *x, *y, order, 0) ? Overlap::Partial : Overlap::None;

@@ -2,6 +2,7 @@
 #include "cpu/executor.h"
 
 #include "core/shape.h"
+#include "core/sort_few.h"
 #include "cpu/copy_kernels.h"
 #include "cpu/parallel.h"
 #include "cpu/tile_eval.h"
@@ -177,7 +178,7 @@ void build_space(Space& s, IntArrayRef sizes, std::span<const ArrayArg> loads, s
   for (size_t d = 0; d < sizes.size(); ++d)
     if (sizes[d] != 1) order[n++] = d;
   const int64_t* key = raw[loads.size()];
-  std::stable_sort(order, order + n, [&](size_t a, size_t b) { return std::abs(key[a]) > std::abs(key[b]); });
+  sort_few(order, order + n, [&](size_t a, size_t b) { return std::abs(key[a]) > std::abs(key[b]); });
   for (size_t k = 0; k < n; ++k) {
     size_t d = order[k];
     bool merge = s.dims > 0;

@@ -6,6 +6,7 @@
 // there are few of them, aligned groups of leaves, so that the result depends neither on their number nor on who ran
 // what.
 #include "core/shape.h"
+#include "core/sort_few.h"
 #include "cpu/executor.h"
 #include "cpu/parallel.h"
 #include "cpu/simd/reduce_ops.h"
@@ -60,7 +61,7 @@ void build_dims(Dims& dims, IntArrayRef sizes, uint64_t mask, const int64_t* con
     if (sizes[d] != 1 && (mask >> d & 1)) order[n++] = d;
   // Broadcast dims come first: nothing new is read along them.
   auto key = [&](size_t d) { return strides[0][d] == 0 ? INT64_MAX : std::abs(strides[0][d]); };
-  if (n > 1) std::stable_sort(order, order + n, [&](size_t a, size_t b) { return key(a) > key(b); });
+  sort_few(order, order + n, [&](size_t a, size_t b) { return key(a) > key(b); });
   dims.count = 0;
   for (size_t k = 0; k < n; ++k) {
     size_t d = order[k], last = dims.count - 1;

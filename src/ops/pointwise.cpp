@@ -167,6 +167,21 @@ struct CarriedLoads {
   }
 };
 
+// kRoom: arrays on either side, at most. Making and dropping room for many costs more than a small operation.
+template <size_t kRoom>
+void run_strided(const Executable& program, std::span<const Tensor* const> loads, std::span<const ParamValue> params,
+                 std::span<const Tensor> targets, IntArrayRef sizes, const RunPlace& place) {
+  DimVector strides[kRoom];
+  ArrayArg in[kRoom], out[kRoom];
+  for (size_t k = 0; k < loads.size(); ++k) {
+    const TensorImpl* t = loads[k]->impl();
+    strides[k] = broadcast_strides(t->sizes, t->strides, sizes);
+    in[k] = {t->data(), strides[k].data()};
+  }
+  for (size_t k = 0; k < targets.size(); ++k) out[k] = {targets[k].impl()->data(), targets[k].impl()->strides.data()};
+  program.run(sizes, {in, loads.size()}, params, {out, targets.size()}, place);
+}
+
 // Runs on arrays whose geometry is settled. Loads and the target have the sizes or broadcast to them.
 void execute(const Executable& program, std::span<const Tensor* const> loads, const ParamValue* params,
              size_t param_count, std::span<const Tensor> targets, IntArrayRef sizes, const char* op) {
@@ -197,15 +212,9 @@ void execute(const Executable& program, std::span<const Tensor* const> loads, co
     for (size_t k = 0; k < targets.size(); ++k) out[k] = targets[k].impl()->data();
     return program.run_contiguous(first->numel, in, params, out, place);
   }
-  DimVector strides[kMaxArrays];
-  ArrayArg in[kMaxArrays], out[kMaxArrays];
-  for (size_t k = 0; k < loads.size(); ++k) {
-    const TensorImpl* t = loads[k]->impl();
-    strides[k] = broadcast_strides(t->sizes, t->strides, sizes);
-    in[k] = {t->data(), strides[k].data()};
-  }
-  for (size_t k = 0; k < targets.size(); ++k) out[k] = {targets[k].impl()->data(), targets[k].impl()->strides.data()};
-  program.run(sizes, {in, loads.size()}, {params, param_count}, {out, targets.size()}, place);
+  if (loads.size() <= kMaxOperands && targets.size() <= kMaxOperands)
+    return run_strided<kMaxOperands>(program, loads, {params, param_count}, targets, sizes, place);
+  run_strided<kMaxArrays>(program, loads, {params, param_count}, targets, sizes, place);
 }
 
 }  // namespace

@@ -1,12 +1,14 @@
 #include "gpu/primitives/index_walk.h"
 
-#include <algorithm>
+#include "core/sort_few.h"
+
+#include <cstdlib>
 
 namespace facula::gpu {
 
 void EntryDims::normalise(int key) {
-  std::stable_sort(dims, dims + count,
-                   [key](const Dim& a, const Dim& b) { return std::abs(a.stride[key]) < std::abs(b.stride[key]); });
+  sort_few(dims, dims + count,
+           [key](const Dim& a, const Dim& b) { return std::abs(a.stride[key]) < std::abs(b.stride[key]); });
   int kept = 0;
   for (int i = 1; i < count; ++i) {
     Dim& inner = dims[kept];
