@@ -53,25 +53,16 @@ FACULA_DEVICE L times(L a, L b) {
     return static_cast<L>(static_cast<typename unsigned_of<L>::type>(a) *
                           static_cast<typename unsigned_of<L>::type>(b));
 }
-// x bounded by numbers that are not NaN; NaN stays.
-template <class L>
-FACULA_DEVICE L at_least(L x, L low) {
-  return m::select(x < low, low, x);
-}
-template <class L>
-FACULA_DEVICE L at_most(L x, L high) {
-  return m::select(x > high, high, x);
-}
 // The larger and the smaller; NaN wins from either side.
 template <class L>
 FACULA_DEVICE L larger(L a, L b) {
-  if constexpr (kIsFloatLane<L>) return m::select(m::isnan(b), b, at_least(a, b));
-  else return at_least(a, b);
+  if constexpr (kIsFloatLane<L>) return m::select(m::isnan(b), b, m::at_least(a, b));
+  else return m::at_least(a, b);
 }
 template <class L>
 FACULA_DEVICE L smaller(L a, L b) {
-  if constexpr (kIsFloatLane<L>) return m::select(m::isnan(b), b, at_most(a, b));
-  else return at_most(a, b);
+  if constexpr (kIsFloatLane<L>) return m::select(m::isnan(b), b, m::at_most(a, b));
+  else return m::at_most(a, b);
 }
 
 namespace op {
@@ -528,10 +519,10 @@ struct sigmoid {
   FACULA_FN L eval(L x) { return splat<L>(1) / (splat<L>(1) + m::exp(-x)); }
 };
 struct relu {
-  FACULA_FN L eval(L x) { return at_least(x, splat<L>(0)); }
+  FACULA_FN L eval(L x) { return m::at_least(x, splat<L>(0)); }
 };
 struct relu6 {
-  FACULA_FN L eval(L x) { return at_most(at_least(x, splat<L>(0)), splat<L>(6)); }
+  FACULA_FN L eval(L x) { return m::at_most(m::at_least(x, splat<L>(0)), splat<L>(6)); }
 };
 struct silu {
   FACULA_FN L eval(L x) { return x / (splat<L>(1) + m::exp(-x)); }
@@ -539,7 +530,7 @@ struct silu {
 struct mish {
   // tanh(log(1 + e^x)) = n / (n + 2) with n = e^x (e^x + 2), which is 1 beyond x = 20.
   FACULA_FN L eval(L x) {
-    const L e = m::exp(at_most(x, splat<L>(20))), n = e * (e + splat<L>(2));
+    const L e = m::exp(m::at_most(x, splat<L>(20))), n = e * (e + splat<L>(2));
     return x * (n / (n + splat<L>(2)));
   }
 };
@@ -551,7 +542,7 @@ struct gelu {
       // x times the normal distribution function. Its lower tail is exp(g(z) - z^2 / 2) at z = |x|, where g is smooth: one
       // polynomial (error 2^-23) and one exponential, and no cancellation for negative x. Terms are added in pairs, which wait
       // less for each other than one after the other.
-      const L z = m::abs(x), c = m::select(z < splat<L>(5.5), z, splat<L>(5.5)), c2 = c * c, c4 = c2 * c2;
+      const L z = m::abs(x), c = m::at_most(z, splat<L>(5.5)), c2 = c * c, c4 = c2 * c2;
       const L a0 = m::fma(c, splat<L>(-0.797890413), splat<L>(-0.693147051));
       const L a2 = m::fma(c, splat<L>(-0.036462378), splat<L>(0.181733875));
       const L a4 = m::fma(c, splat<L>(-0.00011538998), splat<L>(0.00496755349));
@@ -574,18 +565,18 @@ struct gelu_tanh {
 };
 struct selu {
   FACULA_FN L eval(L x) {
-    const L negative = m::expm1(at_most(x, splat<L>(0))) * splat<L>(1.7580993408473768600);
+    const L negative = m::expm1(m::at_most(x, splat<L>(0))) * splat<L>(1.7580993408473768600);
     return m::select(x > splat<L>(0), x * splat<L>(1.0507009873554804934), negative);
   }
 };
 struct hardsigmoid {
-  FACULA_FN L eval(L x) { return at_most(at_least(x + splat<L>(3), splat<L>(0)), splat<L>(6)) / splat<L>(6); }
+  FACULA_FN L eval(L x) { return m::at_most(m::at_least(x + splat<L>(3), splat<L>(0)), splat<L>(6)) / splat<L>(6); }
 };
 struct hardswish {
-  FACULA_FN L eval(L x) { return x * at_most(at_least(x + splat<L>(3), splat<L>(0)), splat<L>(6)) / splat<L>(6); }
+  FACULA_FN L eval(L x) { return x * m::at_most(m::at_least(x + splat<L>(3), splat<L>(0)), splat<L>(6)) / splat<L>(6); }
 };
 struct log_sigmoid {
-  FACULA_FN L eval(L x) { return at_most(x, splat<L>(0)) - m::log1p(m::exp(-m::abs(x))); }
+  FACULA_FN L eval(L x) { return m::at_most(x, splat<L>(0)) - m::log1p(m::exp(-m::abs(x))); }
 };
 struct softsign {
   FACULA_FN L eval(L x) { return x / (splat<L>(1) + m::abs(x)); }
@@ -607,12 +598,12 @@ struct softshrink {
 };
 struct celu {
   FACULA_FN L eval(L x, L alpha) {
-    return m::select(x > splat<L>(0), x, alpha * m::expm1(at_most(x, splat<L>(0)) / alpha));
+    return m::select(x > splat<L>(0), x, alpha * m::expm1(m::at_most(x, splat<L>(0)) / alpha));
   }
 };
 struct elu {
   FACULA_FN L eval(L x, L alpha, L scale) {
-    return m::select(x > splat<L>(0), x * scale, m::expm1(at_most(x, splat<L>(0))) * (alpha * scale));
+    return m::select(x > splat<L>(0), x * scale, m::expm1(m::at_most(x, splat<L>(0))) * (alpha * scale));
   }
 };
 struct hardtanh {
@@ -624,7 +615,7 @@ struct threshold {
 struct softplus {
   FACULA_FN L eval(L x, L beta, L bound) {
     const L t = x * beta;
-    return m::select(t > bound, x, m::log1p(m::exp(at_most(t, bound))) / beta);
+    return m::select(t > bound, x, m::log1p(m::exp(m::at_most(t, bound))) / beta);
   }
 };
 

@@ -127,6 +127,15 @@ template <class T>
 FACULA_DEVICE T select(bool c, T a, T b) {
   return c ? a : b;
 }
+// x bounded by numbers that are not NaN; NaN stays.
+template <class T>
+FACULA_DEVICE T at_least(T x, T low) {
+  return x < low ? low : x;
+}
+template <class T>
+FACULA_DEVICE T at_most(T x, T high) {
+  return x > high ? high : x;
+}
 
 // Where all results are rounded to 16 bits or fewer, the GPU's short exponential is as good: it has 17 bits at least.
 #if defined(FACULA_NARROW_RESULTS)

@@ -456,11 +456,6 @@ HWY_INLINE Lane<T> acos(Lane<T> x) {
 
 // ---- hyperbolic functions --------------------------------------------------------------------------------------------------------
 
-template <class T>
-HWY_INLINE Lane<T> min_with(Lane<T> x, Lane<T> bound) {
-  return m::select(x > bound, bound, x);
-}
-
 // e^x / 2 for x so large that e^-x vanishes, without overflow before the result does.
 template <class T>
 HWY_INLINE Lane<T> half_exp(Lane<T> x) {
@@ -470,7 +465,7 @@ HWY_INLINE Lane<T> half_exp(Lane<T> x) {
 template <class T>
 HWY_INLINE Lane<T> sinh(Lane<T> x) {
   const Lane<T> a = m::abs(x), bound = splat<Lane<T>>(sizeof(T) == 4 ? 80.0 : 700.0), one = splat<Lane<T>>(1.0);
-  const Lane<T> e = expm1_near(min_with(a, bound));
+  const Lane<T> e = expm1_near(m::at_most(a, bound));
   Lane<T> y = splat<Lane<T>>(0.5) * (e + e / (e + one));
   if (HWY_UNLIKELY(any(a > bound))) y = m::select(a > bound, half_exp(a), y);
   return m::copysign(y, x);
@@ -478,14 +473,14 @@ HWY_INLINE Lane<T> sinh(Lane<T> x) {
 template <class T>
 HWY_INLINE Lane<T> cosh(Lane<T> x) {
   const Lane<T> a = m::abs(x), bound = splat<Lane<T>>(sizeof(T) == 4 ? 80.0 : 700.0), half = splat<Lane<T>>(0.5);
-  const Lane<T> e = exp(min_with(a, bound));
+  const Lane<T> e = exp(m::at_most(a, bound));
   const Lane<T> y = fma(half, e, half / e);
   if (HWY_UNLIKELY(any(a > bound))) return m::select(a > bound, half_exp(a), y);
   return y;
 }
 template <class T>
 HWY_INLINE Lane<T> tanh(Lane<T> x) {
-  const Lane<T> a = min_with(m::abs(x), splat<Lane<T>>(sizeof(T) == 4 ? 10.0 : 22.0));
+  const Lane<T> a = m::at_most(m::abs(x), splat<Lane<T>>(sizeof(T) == 4 ? 10.0 : 22.0));
   const Lane<T> e = expm1_near(a + a);
   return m::copysign(e / (e + splat<Lane<T>>(2.0)), x);
 }
@@ -538,7 +533,7 @@ HWY_INLINE Lane<T> square_low(Lane<T> x, Lane<T> high) {
 template <class T>
 HWY_INLINE Lane<T> erfc_far(Lane<T> x) {
   const Lane<T> three = splat<Lane<T>>(3.0), one = splat<Lane<T>>(1.0);
-  x = min_with(x, splat<Lane<T>>(sizeof(T) == 4 ? 10.6 : 28.0));
+  x = m::at_most(x, splat<Lane<T>>(sizeof(T) == 4 ? 10.6 : 28.0));
   const Lane<T> slope = one + (x + x), sum = x + three, q = one / (sum * slope);
   const Lane<T> t = ((x - three) * slope) * q;
   const Lane<T> p = [&]() HWY_ATTR {
@@ -556,7 +551,7 @@ HWY_INLINE Lane<T> erf(Lane<T> x) {
   const Lane<T> inner = erf_near(m::select(near, x, one));
   if constexpr (sizeof(T) == 4) {
     // The logarithm of erfc is almost a parabola: cheaper than a quotient, and exact enough next to 1.
-    const Lane<T> bounded = min_with(m::select(near, one, a), splat<Lane<T>>(4.0));
+    const Lane<T> bounded = m::at_most(m::select(near, one, a), splat<Lane<T>>(4.0));
     const ExpParts<T> e = exp_parts(poly(coef::kLogErfcF32, bounded));
     const Lane<T> scale = pow2_of_magic(e.t);
     return m::select(near, inner, m::copysign(one - fma(scale, e.p, scale), x));

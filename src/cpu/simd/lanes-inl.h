@@ -147,6 +147,15 @@ template <class T>
 HWY_INLINE Complex<Lane<T>> select(LaneMask<T> c, Complex<Lane<T>> a, Complex<Lane<T>> b) {
   return {m::select(c, a.re, b.re), m::select(c, a.im, b.im)};
 }
+// The bound comes first: where one of two is NaN, processors give the second or NaN.
+template <class T>
+HWY_INLINE Lane<T> at_least(Lane<T> x, Lane<T> low) {
+  return {hn::Max(low.v, x.v)};
+}
+template <class T>
+HWY_INLINE Lane<T> at_most(Lane<T> x, Lane<T> high) {
+  return {hn::Min(high.v, x.v)};
+}
 template <class T>
 HWY_INLINE Lane<T> fma(Lane<T> a, Lane<T> b, Lane<T> c) {
   return {hn::MulAdd(a.v, b.v, c.v)};
