@@ -106,6 +106,7 @@ HWY_INLINE void simd_row(const void* a, const void* b, const void* c, void* out,
   };
   size_t i = 0;
   if constexpr (kLight && !lane_traits<L>::kComplex) {
+    if (n == 0) return;
     if (n < kSize) return rest_of_tile<Op, E, kArity>(pa, pb, pc, po, n, kConstant);
     // The last vector may hold elements of the one before it. It is computed first, since the output may be an input.
     const size_t end = n - kSize;
