@@ -7,6 +7,7 @@
 #include "cpu/onednn.h"
 #include "cpu/parallel.h"
 #include "cpu/parallel_omp.h"
+#include "cpu/thread_scratch.h"
 #include "cpu/rows.h"
 
 #include <facula/core/error.h>
@@ -265,7 +266,7 @@ bool convolution_cpu(const ConvolutionArgs& a) {
       break;
   }
   if (const size_t bytes = plan.scratch.get_size())
-    all[DNNL_ARG_SCRATCHPAD] = dnnl::memory(plan.scratch, e, onednn::scratch(bytes));
+    all[DNNL_ARG_SCRATCHPAD] = dnnl::memory(plan.scratch, e, thread_scratch(bytes));
   plan.primitive.execute(onednn::stream(), all);
   if (plan.target.moves()) dnnl::reorder(*plan.target.reorder).execute(onednn::stream(), made, given);
   onednn::stream().wait();

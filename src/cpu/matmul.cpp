@@ -1,16 +1,18 @@
-// Picks the product for a dtype: oneDNN for float32, bfloat16 and int8, our own kernels for the rest. Operands that
+// Picks the product for a dtype: oneDNN for float32, int8 and, where there are no tile registers, bfloat16; our own kernels for the rest. Operands that
 // neither run along rows nor along columns are copied first.
 #include "cpu/matmul.h"
 
 #include "core/generated/op_ids.h"
 #include "core/host_allocator.h"
 #include "core/kernel_table.h"
+#include "cpu/amx/product.h"
 #include "cpu/convert.h"
 #include "cpu/copy.h"
 #include "cpu/matmul_onednn.h"
 #include "cpu/matmul_pieces.h"
 #include "cpu/parallel.h"
 #include "cpu/small_gemm.h"
+#include "cpu/thread_scratch.h"
 
 #include <facula/core/error.h>
 #include <facula/core/number_types.h>
@@ -212,6 +214,18 @@ bool matmul_small(const MatmulArgs& args) {
   return true;
 }
 
+bool matmul_amx(const MatmulArgs& args) {
+  if (!amx::available()) return false;
+  over_pieces(args, 1, [](const MatmulArgs& piece) {
+    amx::multiply({piece.m, piece.n, piece.k, static_cast<const uint16_t*>(piece.a.data), piece.a.row_stride,
+                   piece.a.col_stride, static_cast<const uint16_t*>(piece.b.data), piece.b.row_stride,
+                   piece.b.col_stride, static_cast<uint16_t*>(piece.c.data), piece.c.row_stride,
+                   static_cast<float>(piece.alpha), static_cast<float>(piece.beta)},
+                  thread_scratch(amx::kRoomBytes));
+  });
+  return true;
+}
+
 // The empty sum. Callers keep beta out of it.
 void clear(const MatmulArgs& args) {
   FACULA_INTERNAL_CHECK(args.beta == 0);
@@ -239,7 +253,7 @@ void matmul(const MatmulArgs& args) {
       return matmul(fit);
     }
     if (args.dtype == ScalarType::Float) return onednn_matmul_f32(args);
-    if (onednn_matmul_bf16(args)) return;
+    if (matmul_amx(args) || onednn_matmul_bf16(args)) return;
     return matmul_through_float(args);
   }
   switch (args.dtype) {

@@ -1,19 +1,17 @@
 #include "cpu/matmul_onednn.h"
 
 #include "core/hash.h"
-#include "cpu/copy.h"
 #include "cpu/matmul_pieces.h"
 #include "cpu/onednn.h"
 #include "cpu/parallel.h"
 #include "cpu/parallel_omp.h"
-#include "cpu/rows.h"
+#include "cpu/thread_scratch.h"
 
 #include <facula/core/error.h>
 
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -128,7 +126,7 @@ void execute(const Product& p, void* a, void* b, void* c) {
   dnnl::memory ma(p.a, onednn::engine(), a), mb(p.b, onednn::engine(), b), mc(p.c, onednn::engine(), c);
   std::unordered_map<int, dnnl::memory> all = {{DNNL_ARG_SRC, ma}, {DNNL_ARG_WEIGHTS, mb}, {DNNL_ARG_DST, mc}};
   if (const size_t bytes = p.scratch.get_size())
-    all[DNNL_ARG_SCRATCHPAD] = dnnl::memory(p.scratch, onednn::engine(), onednn::scratch(bytes));
+    all[DNNL_ARG_SCRATCHPAD] = dnnl::memory(p.scratch, onednn::engine(), thread_scratch(bytes));
   p.primitive.execute(onednn::stream(), all);
   onednn::stream().wait();
 }
@@ -149,75 +147,6 @@ bool int8_products_are_exact() {
 #else
   return true;
 #endif
-}
-
-// Two matrices with more terms to their sums, all of them zero.
-class MoreTerms {
- public:
-  MoreTerms(MatmulArgs& piece, int64_t k) : room_(static_cast<size_t>((piece.m + piece.n) * k) * sizeof(uint16_t)) {
-    auto* a = room_.as<uint16_t>();
-    uint16_t* b = a + piece.m * k;
-    const int64_t added = k - piece.k;
-    copy(piece.a, a, piece.m, piece.k, k);
-    for (int64_t r = 0; r < piece.m; ++r) std::fill_n(a + r * k + piece.k, added, uint16_t{0});
-    copy(piece.b, b, piece.k, piece.n, piece.n);
-    std::fill_n(b + piece.k * piece.n, added * piece.n, uint16_t{0});
-    piece.k = k;
-  }
-
- private:
-  static void copy(MatrixArg& m, uint16_t* to, int64_t rows, int64_t columns, int64_t row_stride) {
-    const int64_t sizes[] = {rows, columns}, from_strides[] = {m.row_stride, m.col_stride},
-                  to_strides[] = {row_stride, 1};
-    copy_strided(to, to_strides, m.data, from_strides, sizes, 2, sizeof(uint16_t));
-    m.data = to;
-    m.row_stride = row_stride;
-    m.col_stride = 1;
-  }
-  detail::Scratch room_;
-};
-
-// A product of bfloat16 whose pieces are computed by one thread each. oneDNN's own ways with AMX are not to be trusted: shared out over threads,
-// 40 x 300 times 300 x 50 gives wrong numbers (2.6), 63 terms trap (2.6, 2.7), and where the terms do not fill a tile, a NaN reaches other rows
-// (3.14).
-void by_pieces(const MatmulArgs& args, bool whole_tiles) {
-  constexpr int64_t kPieceWork = 128 * 128 * 128;  // multiplications worth a thread
-  constexpr int64_t kTileTerms = 32;
-  const int64_t work = std::max<int64_t>(1, args.m * args.n * args.k);
-  const int64_t spare = in_parallel_region() ? 1 : ceil_div(get_num_threads(), args.batch);
-  const auto cut = [&](int64_t most) {
-    return MatmulPieces(args.m, args.n, std::clamp<int64_t>(work / kPieceWork, 1, most), 32, 64, 16);
-  };
-  // Two pieces a thread, whose operands stay closer to it, unless some thread then had more to do.
-  const auto longest = [&](const MatmulPieces& p) {
-    return ceil_div(args.batch * p.count, get_num_threads()) * p.rows * p.columns;
-  };
-  MatmulPieces pieces = cut(spare);
-  if (const MatmulPieces smaller = cut(2 * spare); spare > 1 && longest(smaller) <= longest(pieces)) pieces = smaller;
-  const auto part = [](const MatrixArg& m, int64_t batch, int64_t row, int64_t column) {
-    MatrixArg result = m;
-    result.data = static_cast<uint16_t*>(m.data) + m.offset(batch) + row * m.row_stride + column * m.col_stride;
-    result.batch_offsets = nullptr;
-    return result;
-  };
-  const int64_t grain = std::max<int64_t>(1, kPieceWork / work);
-  parallel_for(0, args.batch * pieces.count, grain, [&](int64_t first, int64_t last) {
-    ScopedOmpThreads threads(1);
-    for (int64_t i = first; i < last; ++i) {
-      const int64_t batch = i / pieces.count, row = pieces.row(i % pieces.count),
-                    column = pieces.column(i % pieces.count);
-      MatmulArgs piece = args;
-      piece.batch = 1;
-      piece.m = std::min(pieces.rows, args.m - row);
-      piece.n = std::min(pieces.columns, args.n - column);
-      piece.a = part(args.a, batch, row, 0);
-      piece.b = part(args.b, batch, 0, column);
-      piece.c = part(args.c, batch, row, column);
-      std::optional<MoreTerms> more;
-      if (whole_tiles && args.k % kTileTerms != 0) more.emplace(piece, ceil_div(args.k, kTileTerms) * kTileTerms);
-      execute(cached_product(piece, DataType::bf16, 1), piece.a.data, piece.b.data, piece.c.data);
-    }
-  });
 }
 
 // A product of bytes through float. As many terms go into one product as leave every partial sum a whole number of at most
@@ -268,16 +197,7 @@ void onednn_matmul_f32(const MatmulArgs& args) {
   });
 }
 
-bool onednn_uses_tiles() {
-#if defined(__x86_64__)
-  static const bool tiles = may_use(dnnl_cpu_isa_avx512_core_amx);
-  return tiles;
-#else
-  return false;
-#endif
-}
-
-bool onednn_matmul_bf16(const MatmulArgs& args, bool whole_tiles) {
+bool onednn_matmul_bf16(const MatmulArgs& args) {
   if (args.alpha != 1) return false;
   static const bool available = [] {
     MatmulArgs probe;
@@ -291,7 +211,11 @@ bool onednn_matmul_bf16(const MatmulArgs& args, bool whole_tiles) {
     }
   }();
   if (!available) return false;
-  by_pieces(args, whole_tiles);
+  // Two pieces a thread, whose operands stay closer to it.
+  over_pieces(args, 2, [](const MatmulArgs& piece) {
+    ScopedOmpThreads threads(1);
+    execute(cached_product(piece, DataType::bf16, 1), piece.a.data, piece.b.data, piece.c.data);
+  });
   return true;
 }
 

@@ -3,6 +3,8 @@
 #pragma once
 
 #include "core/ceil_div.h"
+#include "core/function_ref.h"
+#include "cpu/matmul.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -31,5 +33,9 @@ struct MatmulPieces {
 
   int64_t rows, columns, across, count;
 };
+
+// Cuts the products of a batch of bfloat16 into pieces, up to `per_thread` for each thread as long as no thread then has more to do, and calls
+// `one` with each, from any thread.
+void over_pieces(const MatmulArgs& args, int64_t per_thread, FunctionRef<void(const MatmulArgs&)> one);
 
 }  // namespace facula

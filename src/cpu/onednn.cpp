@@ -3,15 +3,11 @@
 #include "core/env.h"
 #include "cpu/simd/simd_limit.h"
 
-#include <facula/core/error.h>
-
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
 
 #include <cctype>
-#include <cstdlib>
-#include <memory>
 #include <string>
 
 namespace facula::onednn {
@@ -50,31 +46,6 @@ void limit_instructions() {
 #endif
 }
 
-// Memory that grows.
-class Scratch {
- public:
-  // At least `bytes`; what was there before is gone.
-  void* reserve(size_t bytes) {
-    if (bytes > bytes_) {
-      memory_.reset();
-      bytes_ = 0;
-      const size_t whole = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-      memory_.reset(std::aligned_alloc(kAlignment, whole));
-      FACULA_CHECK(memory_, OutOfMemoryError, "oneDNN: cannot allocate ", whole, " bytes of scratch memory on cpu");
-      bytes_ = whole;
-    }
-    return memory_.get();
-  }
-
- private:
-  static constexpr size_t kAlignment = 4096;
-  struct Free {
-    void operator()(void* p) const { std::free(p); }
-  };
-  std::unique_ptr<void, Free> memory_;
-  size_t bytes_ = 0;
-};
-
 }  // namespace
 
 void initialize() {
@@ -95,11 +66,6 @@ dnnl::engine& engine() {
 dnnl::stream& stream() {
   thread_local dnnl::stream s(engine());
   return s;
-}
-
-void* scratch(size_t bytes) {
-  thread_local Scratch memory;
-  return memory.reserve(bytes);
 }
 
 }  // namespace facula::onednn

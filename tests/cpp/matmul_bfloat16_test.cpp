@@ -1,6 +1,7 @@
-// Products of bfloat16 through oneDNN, and how they are cut: against products in double of the same numbers, with sums that fill tiles and
-// others, either orientation, batches, beta and several numbers of threads; and convolutions that skip input.
-#include "cpu/matmul_onednn.h"
+// Products of bfloat16 as this machine computes them, and how they are cut: against products in double of the same numbers, with sums that
+// fill tiles and others, either orientation, batches, alpha, beta and several numbers of threads; and convolutions that skip input. Tiles on any machine:
+// amx_product_test.cpp.
+#include "cpu/matmul.h"
 #include "cpu/matmul_pieces.h"
 #include "cpu/parallel.h"
 #include "seed.h"
@@ -66,26 +67,22 @@ TEST_F(Bfloat16Test, ProductsOfAnyShape) {
     const bool a_turned = pick(0, 1) == 1, b_turned = pick(0, 1) == 1;
     const Tensor a = a_turned ? randn({batch, k, m}).to(kBFloat16).transpose(1, 2) : randn({batch, m, k}).to(kBFloat16);
     const Tensor b = b_turned ? randn({batch, n, k}).to(kBFloat16).transpose(1, 2) : randn({batch, k, n}).to(kBFloat16);
-    const double beta = pick(0, 1) == 1 ? 0.5 : 0.0;
-    Tensor c = randn({batch, m, n}).to(kBFloat16), want = matmul(a.to(kDouble), b.to(kDouble));
+    const double alpha = pick(0, 3) == 1 ? -1.5 : 1.0, beta = pick(0, 1) == 1 ? 0.5 : 0.0;
+    Tensor c = randn({batch, m, n}).to(kBFloat16), want = alpha * matmul(a.to(kDouble), b.to(kDouble));
     if (beta != 0) want = want + beta * c.to(kDouble);
     else c.fill_(std::numeric_limits<double>::quiet_NaN());  // must not be read
     const auto matrix = [](const Tensor& t) {
       return MatrixArg{t.data_ptr(), t.stride(1), t.stride(2), nullptr, t.stride(0)};
     };
-    // Where there are tiles, only whole ones: others trap.
-    for (const bool whole_tiles : {onednn_uses_tiles(), true}) {
-      const Tensor got = c.clone();
-      MatmulArgs args;
-      args.dtype = kBFloat16;
-      args.batch = batch;
-      args.m = m, args.n = n, args.k = k;
-      args.a = matrix(a), args.b = matrix(b), args.c = matrix(got);
-      args.beta = beta;
-      if (!onednn_matmul_bf16(args, whole_tiles)) GTEST_SKIP() << "oneDNN has no product of bfloat16 here";
-      EXPECT_LE(off(got, want), 1) << batch << " x " << m << " x " << k << " x " << n << (a_turned ? ", A turned" : "")
-                                   << (b_turned ? ", B turned" : "") << (whole_tiles ? ", whole tiles" : "");
-    }
+    MatmulArgs args;
+    args.dtype = kBFloat16;
+    args.batch = batch;
+    args.m = m, args.n = n, args.k = k;
+    args.a = matrix(a), args.b = matrix(b), args.c = matrix(c);
+    args.alpha = alpha, args.beta = beta;
+    matmul(args);
+    EXPECT_LE(off(c, want), 1) << batch << " x " << m << " x " << k << " x " << n << (a_turned ? ", A turned" : "")
+                               << (b_turned ? ", B turned" : "") << ", alpha " << alpha << ", beta " << beta;
   }
 }
 
