@@ -160,7 +160,7 @@ std::string cpu_model() {
 }
 
 // Some virtual machines announce AMX but hide the table of its tile shapes; oneDNN 2 then raises SIGILL,
-// in either library. Returns whether AMX was ruled out for both.
+// in either library. Returns whether AMX was ruled out for it.
 bool rule_out_broken_amx() {
 #if defined(__x86_64__)
   unsigned a = 0, b = 0, c = 0, d = 0;
@@ -501,7 +501,8 @@ int run(Options options) {
       {"ours", sides[0].api->library()},
       {"peer", std::string(sides[1].api->library()) + ", autograd off (inference mode)"},
       {"OpenMP", runtime_list.empty() ? "none" : runtime_list},
-      {"AMX", amx_ruled_out ? "ruled out for both: this machine hides its tile shapes" : "as the libraries find it"},
+      {"AMX", amx_ruled_out ? "ruled out for oneDNN on both sides, which traps here: this machine hides the tile shapes"
+                            : "as the libraries find it"},
       {"load before the run", load_average()},
       {"rounds", options.quick ? "quick" : "full"}};
   options.notes.insert(options.notes.begin(), facts.begin(), facts.end());

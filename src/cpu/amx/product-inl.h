@@ -67,12 +67,29 @@ inline void copy_terms(const Lines& from, Words* tile) {
   for (int64_t l = 0; l < kRows; ++l) std::memcpy(&tile[l], from.data + l * from.line, sizeof(Words));
 }
 
+template <int... j>
+inline void interleave(const Halves& a, const Halves& b, Words& to, std::integer_sequence<int, j...>) {
+  const auto both = __builtin_shufflevector(a, b, (j % 2 == 0 ? j / 2 : 16 + j / 2)...);
+  std::memcpy(&to, &both, sizeof(to));
+}
+
+// A pair of terms of 16 lines that lie beside each other.
+inline void copy_pair(const Lines& from, int64_t line, int64_t pair, Words& to) {
+  Halves first, second;
+  std::memcpy(&first, from.at(line, 2 * pair), sizeof(first));
+  std::memcpy(&second, from.at(line, 2 * pair + 1), sizeof(second));
+  interleave(first, second, to, std::make_integer_sequence<int, 32>());
+}
+
 inline void copy_pairs(const Lines& from, Words* tile) {
+  for (int64_t p = 0; p < kRows; ++p) copy_pair(from, 0, p, tile[p]);
+}
+
+// Two tiles at a time: 32 lines are 64 bytes, what a cache fetches.
+inline void copy_pairs_twice(const Lines& from, Words* tile, Words* second) {
   for (int64_t p = 0; p < kRows; ++p) {
-    Halves low, high;
-    std::memcpy(&low, from.at(0, 2 * p), sizeof(Halves));
-    std::memcpy(&high, from.at(0, 2 * p + 1), sizeof(Halves));
-    tile[p] = __builtin_convertvector(low, Words) | (__builtin_convertvector(high, Words) << 16);
+    copy_pair(from, 0, p, tile[p]);
+    copy_pair(from, kRows, p, second[p]);
   }
 }
 
@@ -115,6 +132,15 @@ struct Layout {
   bool done() const { return next == down * across; }
   void step() {
     const bool by_lines = from.term == 1;  // in the order of memory
+    if constexpr (form == Form::Pairs) {
+      const int64_t t = next / 2;
+      if (!by_lines && from.line == 1 && lines == kBlock && terms - t * kTerms >= kTerms) {
+        const auto tile = [&](int64_t l) { return reinterpret_cast<Words*>(to + (l * across + t) * kTileNumbers); };
+        copy_pairs_twice({from.at(0, t * kTerms), 1, from.term}, tile(0), tile(1));
+        next += 2;
+        return;
+      }
+    }
     const int64_t l = by_lines ? next / across : next % down, t = by_lines ? next % across : next / down;
     lay_tile<form>({from.at(l * kRows, t * kTerms), from.line, from.term}, lines - l * kRows, terms - t * kTerms,
                    to + (l * across + t) * kTileNumbers);

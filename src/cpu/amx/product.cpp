@@ -15,8 +15,7 @@
 #include <cstring>
 #include <utility>
 
-// The assembler knows tiles whatever the compiler may use; the vectors around them are of AVX-512.
-HWY_PUSH_ATTRIBUTES("avx512f,avx512vl,avx512bw,avx512dq,avx512bf16")
+HWY_PUSH_ATTRIBUTES("avx512f,avx512vl,avx512bw,avx512dq,avx512bf16,amx-tile,amx-bf16")
 #include "cpu/amx/product-inl.h"
 
 namespace facula::amx {
@@ -84,9 +83,12 @@ bool ask_for_tiles() {
 bool processor_has_tiles() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
-  constexpr unsigned kBf16 = 1u << 22, kTile = 1u << 24;
-  return (d & kBf16) != 0 && (d & kTile) != 0 && __builtin_cpu_supports("avx512f") &&
-         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
+  constexpr unsigned kTilesOfBf16 = 1u << 22, kTiles = 1u << 24;
+  if ((d & kTilesOfBf16) == 0 || (d & kTiles) == 0) return false;
+  constexpr unsigned kVectorsOfBf16 = 1u << 5;
+  if (__get_cpuid_count(7, 1, &a, &b, &c, &d) == 0 || (a & kVectorsOfBf16) == 0) return false;
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
 }
 
 }  // namespace
