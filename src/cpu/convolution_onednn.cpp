@@ -7,8 +7,8 @@
 #include "cpu/onednn.h"
 #include "cpu/parallel.h"
 #include "cpu/parallel_omp.h"
-#include "cpu/thread_scratch.h"
 #include "cpu/rows.h"
+#include "cpu/thread_scratch.h"
 
 #include <facula/core/error.h>
 

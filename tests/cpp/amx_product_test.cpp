@@ -20,13 +20,15 @@ using namespace facula;
 using facula_test::seed_text;
 using facula_test::test_seed;
 
+constexpr uint16_t kNan = 0x7fc0;
+
 float widen(uint16_t v) { return std::bit_cast<float>(static_cast<uint32_t>(v) << 16); }
 uint16_t narrow(float v) {
   const auto bits = std::bit_cast<uint32_t>(v);
   return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
 }
 
-// What the manual says of the instructions.
+// The instructions, but for the order of the terms within a tile.
 class TileModel {
  public:
   template <int tile>
@@ -43,11 +45,8 @@ class TileModel {
     for (int64_t r = 0; r < 16; ++r)
       std::memcpy(static_cast<char*>(to) + r * row_bytes, tiles_[tile].data() + r * 64, 64);
   }
-  static void narrow(const amx::Floats& low, const amx::Floats& high, uint16_t* to) {
-    for (int i = 0; i < 32; ++i) {
-      const float v = i < 16 ? low[i] : high[i - 16];
-      to[i] = std::isnan(v) ? uint16_t{0x7fc0} : ::narrow(v);
-    }
+  static void narrow(const float* from, uint16_t* to) {
+    for (int i = 0; i < 32; ++i) to[i] = std::isnan(from[i]) ? kNan : ::narrow(from[i]);
   }
   template <int sums, int a, int b>
   void dot() {
@@ -70,8 +69,6 @@ class TileModel {
   }
   std::array<std::array<char, 1024>, 8> tiles_;
 };
-
-constexpr uint16_t kNan = 0x7fc0;
 
 // A matrix of numbers somewhere in an array of NaN.
 struct Matrix {
@@ -136,8 +133,9 @@ class AmxProductTest : public testing::Test {
     for (int round = 0; round < 60; ++round)
       check(pick(1, 70), pick(1, 70), round % 3 == 0 ? 32 * pick(1, 3) : pick(1, 100), multiply);
     check(33, 17, 2 * amx::kPartTerms + 37, multiply);
-    check(amx::kPartRows + 19, 5, 33, multiply);
+    check(amx::kPartRows + 19, 5, amx::kPartTerms + 33, multiply);
     check(18, amx::kPartColumns + 9, amx::kPartTerms + 1, multiply);
+    check(50, 2 * amx::kPartColumns + 33, 70, multiply);
   }
 
   struct alignas(64) Line {
@@ -157,6 +155,17 @@ TEST_F(AmxProductTest, InAModelOfTheInstructions) {
 TEST_F(AmxProductTest, WithTheInstructions) {
   if (!amx::available()) GTEST_SKIP() << "no tile registers here";
   check_many([&](const amx::Product& p) { amx::multiply(p, room_.data()); });
+}
+
+// A dimension of one element may have any stride.
+TEST_F(AmxProductTest, StridesThatDoNotCount) {
+  const int64_t huge = std::numeric_limits<int64_t>::max();
+  const uint16_t a[] = {narrow(2), narrow(3)}, b[] = {narrow(5), narrow(7)};
+  uint16_t got = 0;
+  TileModel tiles;
+  amx::multiply_with(tiles, {1, 1, 2, a, huge, 1, b, 1, huge, &got, huge, 1, 0},
+                     reinterpret_cast<uint16_t*>(room_.data()));
+  EXPECT_EQ(widen(got), 31);
 }
 
 // Sums are rounded once, to the nearest and ties to even; what is no number stays that, and what is too large becomes infinite.

@@ -1,6 +1,8 @@
 // A product of bfloat16 in tiles of 16 rows by 64 bytes, as AMX has them. It is written in terms of `Tiles`, whatever carries them out: the
 // instructions (product.cpp) or a model of them (tests). To be included inside the pragma that says which instructions may be used; everything is
 // in an unnamed namespace, so that no other file gets to call what was compiled for this one.
+#pragma once
+
 #include "cpu/amx/product.h"
 
 #include <cstring>
@@ -9,14 +11,13 @@
 namespace facula::amx {
 namespace {
 
-constexpr int64_t kRows = 16;   // of a tile
-constexpr int64_t kTerms = 32;  // of a tile: numbers of bfloat16 in 64 bytes
-constexpr int64_t kTileNumbers = kRows * kTerms;
-constexpr int64_t kBlock = 2 * kRows;  // rows and columns that are computed together: four tiles of sums
-constexpr int64_t kBlockSums = kBlock * kBlock;
+inline constexpr int64_t kRows = 16;   // of a tile
+inline constexpr int64_t kTerms = 32;  // of a tile: numbers of bfloat16 in 64 bytes
+inline constexpr int64_t kTileNumbers = kRows * kTerms;
+inline constexpr int64_t kBlock = 2 * kRows;  // rows and columns that are computed together: four tiles of sums
+inline constexpr int64_t kBlockSums = kBlock * kBlock;
 
 using Words = uint32_t __attribute__((vector_size(64)));
-using Floats = float __attribute__((vector_size(64)));
 using Halves = uint16_t __attribute__((vector_size(32)));
 
 inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -43,13 +44,11 @@ inline void turn(Words* rows) {
   swap_all<8>(rows);
 }
 
-inline Floats widen(const uint16_t* from) {
-  Halves halves;
-  std::memcpy(&halves, from, sizeof(halves));
-  const Words bits = __builtin_convertvector(halves, Words) << 16;
-  Floats floats;
-  std::memcpy(&floats, &bits, sizeof(floats));
-  return floats;
+inline float widen(uint16_t from) {
+  const uint32_t bits = static_cast<uint32_t>(from) << 16;
+  float value;
+  std::memcpy(&value, &bits, sizeof(value));
+  return value;
 }
 
 // One operand: lines (rows of A, columns of B) of terms.
@@ -121,140 +120,103 @@ inline void lay_tile(const Lines& from, int64_t lines, int64_t terms, uint16_t* 
       to[form == Form::Rows ? l * kTerms + t : t / 2 * kTerms + 2 * l + t % 2] = *from.at(l, t);
 }
 
-// Lays out lines by terms, tile by tile: all tiles of 16 lines one behind the other, then those of the next.
+// Lays out lines by terms: all tiles of 16 lines one behind the other, then those of the next.
 template <Form form>
-struct Layout {
-  Lines from;
-  int64_t lines, terms;
-  uint16_t* to;
-  int64_t down = parts(lines, kRows), across = parts(terms, kTerms), next = 0;
-
-  bool done() const { return next == down * across; }
-  void step() {
-    const bool by_lines = from.term == 1;  // in the order of memory
-    if constexpr (form == Form::Pairs) {
-      const int64_t t = next / 2;
-      if (!by_lines && from.line == 1 && lines == kBlock && terms - t * kTerms >= kTerms) {
-        const auto tile = [&](int64_t l) { return reinterpret_cast<Words*>(to + (l * across + t) * kTileNumbers); };
-        copy_pairs_twice({from.at(0, t * kTerms), 1, from.term}, tile(0), tile(1));
-        next += 2;
-        return;
+void lay_out(const Lines& from, int64_t lines, int64_t terms, uint16_t* to) {
+  const int64_t down = parts(lines, kRows), across = parts(terms, kTerms);
+  const auto part = [&](int64_t l, int64_t t) { return Lines{from.at(l * kRows, t * kTerms), from.line, from.term}; };
+  const auto tile = [&](int64_t l, int64_t t) { return to + (l * across + t) * kTileNumbers; };
+  if (from.term == 1) {  // in the order of memory
+    for (int64_t l = 0; l < down; ++l)
+      for (int64_t t = 0; t < across; ++t)
+        lay_tile<form>(part(l, t), lines - l * kRows, terms - t * kTerms, tile(l, t));
+    return;
+  }
+  for (int64_t t = 0; t < across; ++t)
+    for (int64_t l = 0; l < down; ++l) {
+      if (form == Form::Pairs && from.line == 1 && lines - l * kRows >= kBlock && terms - t * kTerms >= kTerms) {
+        copy_pairs_twice(part(l, t), reinterpret_cast<Words*>(tile(l, t)), reinterpret_cast<Words*>(tile(l + 1, t)));
+        ++l;
+        continue;
       }
+      lay_tile<form>(part(l, t), lines - l * kRows, terms - t * kTerms, tile(l, t));
     }
-    const int64_t l = by_lines ? next / across : next % down, t = by_lines ? next % across : next / down;
-    lay_tile<form>({from.at(l * kRows, t * kTerms), from.line, from.term}, lines - l * kRows, terms - t * kTerms,
-                   to + (l * across + t) * kTileNumbers);
-    ++next;
-  }
-  void all() {
-    while (!done()) step();
-  }
-};
+}
 
-// What the vector units do while tiles are multiplied: sums of the block before go to C, and the next columns of B are laid out.
+// Sums on their way to C. Those of a block are written when the next one is ready: what tiles have just stored cannot be loaded for a while.
 template <class Tiles>
-class Chores {
+class Finish {
  public:
-  explicit Chores(const Product& product) : p_(product) {}
+  explicit Finish(const Product& product) : p_(product) {}
 
-  void step() {
-    // Sums that have just been stored cannot be loaded for a while.
-    if (++steps_ > 4) {
-      finish_row();
-      finish_row();
-      finish_row();
-    }
-    if (!columns_.done()) columns_.step();
-  }
-  void lay_out(const Layout<Form::Pairs>& columns) { columns_ = columns; }
-  void end_layout() { columns_.all(); }
-  // A block of sums is ready; it stays where it is until all chores are done or the next is ready.
-  void finish(const float* sums, int64_t row, int64_t column) {
-    end_sums();
+  // A block of sums is ready; it stays where it is until `end`, or the next is.
+  void next(const float* sums, int64_t row, int64_t column) {
+    end();
     sums_ = sums;
-    steps_ = 0;
     to_ = p_.c + row * p_.c_row + column;
     rows_ = least(kBlock, p_.m - row);
     bytes_ = static_cast<size_t>(least(kBlock, p_.n - column)) * sizeof(uint16_t);
   }
-  void end_sums() {
-    while (rows_ > 0) finish_row();
+  void end() {
+    for (int64_t r = 0; r < rows_; ++r) finish_row(sums_ + r * kBlock, to_ + r * p_.c_row);
+    rows_ = 0;
   }
 
  private:
-  void finish_row() {
-    if (rows_ == 0) return;
-    --rows_;
-    Floats low, high;
-    std::memcpy(&low, sums_, sizeof(low));
-    std::memcpy(&high, sums_ + kRows, sizeof(high));
-    low *= p_.alpha;
-    high *= p_.alpha;
-    if (p_.beta != 0) {
-      uint16_t old[kBlock] = {};
-      std::memcpy(old, to_, bytes_);
-      low += p_.beta * widen(old);
-      high += p_.beta * widen(old + kRows);
+  void finish_row(const float* sums, uint16_t* to) const {
+    if (bytes_ == kBlock * sizeof(uint16_t) && p_.alpha == 1 && p_.beta == 0) return Tiles::narrow(sums, to);
+    float values[kBlock];
+    uint16_t row[kBlock] = {};
+    if (p_.beta != 0) std::memcpy(row, to, bytes_);
+    for (int64_t i = 0; i < kBlock; ++i) {
+      values[i] = p_.alpha * sums[i];
+      if (p_.beta != 0) values[i] += p_.beta * widen(row[i]);
     }
-    if (bytes_ == kBlock * sizeof(uint16_t)) {
-      Tiles::narrow(low, high, to_);
-    } else {
-      uint16_t all[kBlock];
-      Tiles::narrow(low, high, all);
-      std::memcpy(to_, all, bytes_);
-    }
-    sums_ += kBlock;
-    to_ += p_.c_row;
+    Tiles::narrow(values, row);
+    std::memcpy(to, row, bytes_);
   }
 
   const Product& p_;
-  Layout<Form::Pairs> columns_ = {{}, 0, 0, nullptr};
   const float* sums_ = nullptr;
   uint16_t* to_ = nullptr;
-  int64_t rows_ = 0, steps_ = 0;
+  int64_t rows_ = 0;
   size_t bytes_ = 0;
 };
 
 // Tiles of one operand on the way along its terms.
 struct Walk {
-  const uint16_t* data;
-  int64_t row_bytes;  // from row to row of a tile
-  int64_t step;       // from tile to tile, in numbers
+  const uint16_t* data = nullptr;
+  int64_t row_bytes = 0;  // from row to row of a tile
+  int64_t step = 0;       // from tile to tile, in numbers
 };
 
 // Adds `count` tiles of terms to the sums in tiles 0 to 3. A has tiles 4 and 5, B 6 and 7; with one of rows or columns the second is left out.
 template <int rows, int columns, class Tiles>
-inline void add_terms(Tiles& tiles, Chores<Tiles>& chores, Walk a0, Walk a1, const uint16_t* b0, const uint16_t* b1,
-                      int64_t count) {
+inline void add_terms(Tiles& tiles, Walk a0, Walk a1, const uint16_t* b0, const uint16_t* b1, int64_t count) {
   for (int64_t t = 0; t < count; ++t) {
-    tiles.template load<6>(b0 + t * kTileNumbers, 64);
     tiles.template load<4>(a0.data + t * a0.step, a0.row_bytes);
+    tiles.template load<6>(b0 + t * kTileNumbers, 64);
+    if constexpr (rows == 2) tiles.template load<5>(a1.data + t * a1.step, a1.row_bytes);
     tiles.template dot<0, 4, 6>();
-    if constexpr (columns == 2) {
-      tiles.template load<7>(b1 + t * kTileNumbers, 64);
-      tiles.template dot<1, 4, 7>();
-    }
-    if constexpr (rows == 2) {
-      tiles.template load<5>(a1.data + t * a1.step, a1.row_bytes);
-      tiles.template dot<2, 5, 6>();
-      if constexpr (columns == 2) tiles.template dot<3, 5, 7>();
-    }
-    chores.step();
+    if constexpr (columns == 2) tiles.template load<7>(b1 + t * kTileNumbers, 64);
+    if constexpr (rows == 2) tiles.template dot<2, 5, 6>();
+    if constexpr (columns == 2) tiles.template dot<1, 4, 7>();
+    if constexpr (rows == 2 && columns == 2) tiles.template dot<3, 5, 7>();
   }
 }
 
 // The sums of one block over a stretch of the terms. A is read where it is as far as whole tiles go, and laid out from there on.
 struct Block {
-  int64_t in_place, laid_out;  // tiles of terms
+  int64_t in_place = 0, laid_out = 0;  // tiles of terms
   Walk a[2], a_laid_out[2];
-  const uint16_t* b[2];
-  bool first, last;  // stretch: begins with zero, ends in C
-  int64_t row, column;
-  float* sums;  // of four tiles
+  const uint16_t* b[2] = {};
+  bool first = false, last = false;  // stretch: begins with zero, ends in C
+  int64_t row = 0, column = 0;
+  float* sums = nullptr;  // of four tiles
 };
 
 template <int rows, int columns, class Tiles>
-inline void compute(Tiles& tiles, Chores<Tiles>& chores, const Block& k) {
+inline void compute(Tiles& tiles, Finish<Tiles>& finish, const Block& k) {
   constexpr int64_t kAcross = kBlock * static_cast<int64_t>(sizeof(float)), kDown = kRows * kBlock;
   if (k.first) {
     tiles.template zero<0>();
@@ -268,21 +230,21 @@ inline void compute(Tiles& tiles, Chores<Tiles>& chores, const Block& k) {
     if constexpr (rows == 2 && columns == 2) tiles.template load<3>(k.sums + kDown + kRows, kAcross);
   }
   const int64_t skip = k.in_place * kTileNumbers;
-  add_terms<rows, columns>(tiles, chores, k.a[0], k.a[1], k.b[0], k.b[1], k.in_place);
-  add_terms<rows, columns>(tiles, chores, k.a_laid_out[0], k.a_laid_out[1], k.b[0] + skip, k.b[1] + skip, k.laid_out);
+  add_terms<rows, columns>(tiles, k.a[0], k.a[1], k.b[0], k.b[1], k.in_place);
+  add_terms<rows, columns>(tiles, k.a_laid_out[0], k.a_laid_out[1], k.b[0] + skip, k.b[1] + skip, k.laid_out);
   tiles.template store<0>(k.sums, kAcross);
   if constexpr (columns == 2) tiles.template store<1>(k.sums + kRows, kAcross);
   if constexpr (rows == 2) tiles.template store<2>(k.sums + kDown, kAcross);
   if constexpr (rows == 2 && columns == 2) tiles.template store<3>(k.sums + kDown + kRows, kAcross);
-  if (k.last) chores.finish(k.sums, k.row, k.column);
+  if (k.last) finish.next(k.sums, k.row, k.column);
 }
 
 template <class Tiles>
-inline void compute_any(Tiles& tiles, Chores<Tiles>& chores, const Block& k, bool two_rows, bool two_columns) {
-  if (two_rows && two_columns) return compute<2, 2>(tiles, chores, k);
-  if (two_rows) return compute<2, 1>(tiles, chores, k);
-  if (two_columns) return compute<1, 2>(tiles, chores, k);
-  compute<1, 1>(tiles, chores, k);
+inline void compute_any(Tiles& tiles, Finish<Tiles>& finish, const Block& k, bool two_rows, bool two_columns) {
+  if (two_rows && two_columns) return compute<2, 2>(tiles, finish, k);
+  if (two_rows) return compute<2, 1>(tiles, finish, k);
+  if (two_columns) return compute<1, 2>(tiles, finish, k);
+  compute<1, 1>(tiles, finish, k);
 }
 
 // A part of the product: what of it is in the second-level cache at a time.
@@ -293,60 +255,50 @@ struct Part {
 // The blocks of one part. `room` is that of A, B and the sums.
 template <class Tiles>
 void compute_part(Tiles& tiles, const Product& p, const Part& part, uint16_t* room) {
-  uint16_t* const room_b = room + kPartRows * kPartTerms;
-  auto* const room_sums = reinterpret_cast<float*>(room_b + 2 * kBlock * kPartTerms);
+  uint16_t* const room_b = room + kBlock * kPartTerms;
+  auto* const room_sums = reinterpret_cast<float*>(room_b + kPartColumns * kPartTerms);
   const Lines a = {p.a + part.row * p.a_row + part.term * p.a_term, p.a_row, p.a_term};
   const Lines b = {p.b + part.column * p.b_column + part.term * p.b_term, p.b_column, p.b_term};
   const int64_t tiles_of_terms = parts(part.terms, kTerms);
-  const int64_t whole = p.a_term == 1 ? part.terms / kTerms : 0;
-  const auto place_of_b = [&](int64_t column) { return room_b + column / kBlock % 2 * kBlock * kPartTerms; };
-  const auto columns_of_b = [&](int64_t column) {
-    return Layout<Form::Pairs>{
-        {b.at(column, 0), b.line, b.term}, least(kBlock, part.columns - column), part.terms, place_of_b(column)};
-  };
-  columns_of_b(0).all();
-  Chores<Tiles> chores(p);
+  lay_out<Form::Pairs>(b, part.columns, part.terms, room_b);
+  Finish<Tiles> finish(p);
   Block k;
   k.first = part.term == 0;
   k.last = part.term + part.terms == p.k;
   int64_t count = 0;
-  for (int64_t column = 0; column < part.columns; column += kBlock) {
-    const bool two_columns = part.columns - column > kRows;
-    if (column + kBlock < part.columns) chores.lay_out(columns_of_b(column + kBlock));
-    for (int i = 0; i < 2; ++i) k.b[i] = place_of_b(column) + i * tiles_of_terms * kTileNumbers;
-    k.column = part.column + column;
-    for (int64_t row = 0; row < part.rows; row += kBlock) {
-      const bool two_rows = part.rows - row > kRows;
-      k.in_place = part.rows - row >= (two_rows ? kBlock : kRows) ? whole : 0;
-      k.laid_out = tiles_of_terms - k.in_place;
-      uint16_t* const room_a = room + row * kPartTerms;
-      if (column == 0 && k.laid_out > 0)
-        Layout<Form::Rows>{{a.at(row, k.in_place * kTerms), a.line, a.term},
-                           least(kBlock, part.rows - row),
-                           part.terms - k.in_place * kTerms,
-                           room_a}
-            .all();
-      for (int i = 0; i < 2; ++i) {
-        k.a[i] = {a.at(row + i * kRows, 0), a.line * static_cast<int64_t>(sizeof(uint16_t)), kTerms};
-        k.a_laid_out[i] = {room_a + i * k.laid_out * kTileNumbers, 64, kTileNumbers};
-      }
-      k.row = part.row + row;
-      // Where there is but one stretch of terms, all blocks take turns with two places.
-      const int64_t place = k.first && k.last ? count++ % 2 : column / kBlock * (kPartRows / kBlock) + row / kBlock;
-      k.sums = room_sums + place * kBlockSums;
-      compute_any(tiles, chores, k, two_rows, two_columns);
+  for (int64_t row = 0; row < part.rows; row += kBlock) {
+    const int64_t rows = least(kBlock, part.rows - row);
+    const bool two_rows = rows > kRows;
+    k.in_place = p.a_term == 1 && rows % kRows == 0 ? part.terms / kTerms : 0;
+    k.laid_out = tiles_of_terms - k.in_place;
+    if (k.laid_out > 0)
+      lay_out<Form::Rows>({a.at(row, k.in_place * kTerms), a.line, a.term}, rows, part.terms - k.in_place * kTerms,
+                          room);
+    for (int i = 0; i < (two_rows ? 2 : 1); ++i) {
+      if (k.in_place > 0) k.a[i] = {a.at(row + i * kRows, 0), a.line * static_cast<int64_t>(sizeof(uint16_t)), kTerms};
+      k.a_laid_out[i] = {room + i * k.laid_out * kTileNumbers, 64, kTileNumbers};
     }
-    chores.end_layout();
+    k.row = part.row + row;
+    for (int64_t column = 0; column < part.columns; column += kBlock) {
+      for (int i = 0; i < 2; ++i) k.b[i] = room_b + (column / kRows + i) * tiles_of_terms * kTileNumbers;
+      k.column = part.column + column;
+      // Where there is but one stretch of terms, all blocks take turns with two places.
+      const int64_t place = k.first && k.last ? count++ % 2 : row / kBlock * (kPartColumns / kBlock) + column / kBlock;
+      k.sums = room_sums + place * kBlockSums;
+      compute_any(tiles, finish, k, two_rows, part.columns - column > kRows);
+    }
   }
-  chores.end_sums();
+  finish.end();
 }
 
 template <class Tiles>
 void multiply_with(Tiles& tiles, const Product& p, uint16_t* room) {
+  const bool one_stretch = p.k <= kPartTerms;
+  const int64_t most_rows = one_stretch ? p.m : kPartRows;  // those whose sums have to be kept
   for (int64_t column = 0; column < p.n; column += kPartColumns)
-    for (int64_t row = 0; row < p.m; row += kPartRows)
+    for (int64_t row = 0; row < p.m; row += most_rows)
       for (int64_t term = 0; term < p.k; term += kPartTerms) {
-        const Part part = {row,  least(kPartRows, p.m - row),  column, least(kPartColumns, p.n - column),
+        const Part part = {row,  least(most_rows, p.m - row),  column, least(kPartColumns, p.n - column),
                            term, least(kPartTerms, p.k - term)};
         compute_part(tiles, p, part, room);
       }

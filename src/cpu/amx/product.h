@@ -7,8 +7,8 @@
 
 namespace facula::amx {
 
-// C = alpha A B + beta C; with beta 0, C is not read. Sums are of float, their terms in order: they do not depend on how a product is cut into
-// rows and columns. Strides in elements; rows of C are contiguous.
+// C = alpha A B + beta C; with beta 0, C is not read. Sums are of float, in an order that depends on k alone and not on how a product is cut into
+// rows and columns; the instructions take numbers below the normal ones for zero. Strides in elements; rows of C are contiguous.
 struct Product {
   int64_t m, n, k;
   const uint16_t* a;
@@ -20,11 +20,11 @@ struct Product {
   float alpha, beta;
 };
 
-// What is worked on at a time: rows of A and sums that the second-level cache holds, and stretches of terms such that the 32 columns of B that
-// are multiplied stay in the first. The next 32 are laid out meanwhile.
-constexpr int64_t kPartRows = 512, kPartColumns = 256, kPartTerms = 512;
-constexpr size_t kRoomBytes =
-    (kPartRows + 2 * 32) * kPartTerms * sizeof(uint16_t) + kPartRows * kPartColumns * sizeof(float);
+// What is worked on at a time: as many columns of B, and as many sums where the terms come in several stretches, as the second-level cache
+// holds. 32 rows of A meet all these columns before the next.
+inline constexpr int64_t kPartRows = 256, kPartColumns = 256, kPartTerms = 2048;
+inline constexpr size_t kRoomBytes =
+    (32 + kPartColumns) * kPartTerms * sizeof(uint16_t) + kPartRows * kPartColumns * sizeof(float);
 
 // Whether this processor has tiles of bfloat16, the system lets us use them and FACULA_SIMD does not forbid it.
 bool available();

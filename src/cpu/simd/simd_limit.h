@@ -6,7 +6,7 @@ namespace facula::cpu {
 enum class SimdLimit { None, Sse4, Avx2, Avx512, Neon };
 
 // What the environment said when the library was loaded. Highway's dispatch follows it from then on; oneDNN is told in
-// matmul_onednn.cpp.
+// onednn.cpp.
 SimdLimit simd_limit();
 
 }  // namespace facula::cpu
