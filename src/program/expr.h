@@ -539,18 +539,22 @@ struct gelu {
     if constexpr (sizeof(typename lane_traits<L>::Scalar) == 8) {
       return splat<L>(0.5) * x * (splat<L>(1) + m::erf(x * splat<L>(0.70710678118654752440)));
     } else {
-      // x times the normal distribution function. Its lower tail is exp(g(z) - z^2 / 2) at z = |x|, where g is smooth: one
-      // polynomial (error 2^-23) and one exponential, and no cancellation for negative x. Terms are added in pairs, which wait
-      // less for each other than one after the other.
-      const L z = m::abs(x), c = m::at_most(z, splat<L>(5.5)), c2 = c * c, c4 = c2 * c2;
-      const L a0 = m::fma(c, splat<L>(-0.797890413), splat<L>(-0.693147051));
-      const L a2 = m::fma(c, splat<L>(-0.036462378), splat<L>(0.181733875));
-      const L a4 = m::fma(c, splat<L>(-0.00011538998), splat<L>(0.00496755349));
-      const L a6 = m::fma(c, splat<L>(3.87442896e-05), splat<L>(-0.000141794518));
-      const L a8 = m::fma(c, splat<L>(3.89504715e-07), splat<L>(-5.28353699e-06));
-      const L high = m::fma(c4, m::fma(c2, splat<L>(-1.23191615e-08), a8), m::fma(c2, a6, a4));
-      const L g = m::fma(c4, high, m::fma(c2, a2, a0));
-      const L tail = m::exp(m::fma(z * splat<L>(-0.5), z, g));
+      // x times the normal distribution function. Its lower tail is 2^(g - z^2 / (2 ln 2)) at z = |x|, where g is smooth: one
+      // polynomial and one power, and no cancellation for negative x. The error of g is at most 2^-25 of the exponent up to
+      // z = 5.5; from there on it is a constant, and a tail below 2^-126 is 0.
+      const L z = m::abs(x), c = m::at_most(z, splat<L>(5.5));
+      L g = m::fma(c, splat<L>(-2.48892746e-08), splat<L>(7.50168226e-07));
+      g = m::fma(g, c, splat<L>(-9.72902308e-06));
+      g = m::fma(g, c, splat<L>(6.88791697e-05));
+      g = m::fma(g, c, splat<L>(-0.000252626021));
+      g = m::fma(g, c, splat<L>(-5.71495839e-05));
+      g = m::fma(g, c, splat<L>(0.00701651722));
+      g = m::fma(g, c, splat<L>(-0.0524867289));
+      g = m::fma(g, c, splat<L>(0.262140393));
+      g = m::fma(g, c, splat<L>(-1.151105523));
+      g = m::fma(g, c, splat<L>(-1));
+      const L exponent = m::fma(z * splat<L>(-0.72134752044448170368), z, g);
+      const L tail = m::select(exponent < splat<L>(-126), splat<L>(0), m::exp2_normal(exponent));
       return x * m::select(x > splat<L>(0), splat<L>(1) - tail, tail);
     }
   }

@@ -89,10 +89,27 @@ HWY_NOINLINE Lane<T> patch(LaneMask<T> where, Lane<T> x, Lane<T> result, T (*f)(
 
 // ---- exponentials --------------------------------------------------------------------------------------------------------------
 
-// 2^n where t = n + kMagic, for n in the range of normal exponents.
+// Functions of `L` take one vector or several side by side, with the same bits.
+template <class L>
+using ScalarOf = typename lane_traits<L>::Scalar;
+template <class L>
+constexpr bool kIsVector = false;
 template <class T>
-HWY_INLINE Lane<T> pow2_of_magic(Lane<T> t) {
-  return of_bits<T>(hn::Add(hn::ShiftLeft<FloatBits<T>::kMantissa>(bits_of(t)), set_bits<T>(FloatBits<T>::kOne)));
+constexpr bool kIsVector<Lane<T>> = true;
+template <class T, int N>
+constexpr bool kIsVector<Lanes<T, N>> = true;
+
+// x 2^n where t = n + kMagic, for x and results in the range of normal numbers.
+template <class T>
+HWY_INLINE Lane<T> times_pow2_of_magic(Lane<T> x, Lane<T> t) {
+  return of_bits<T>(hn::Add(bits_of(x), hn::ShiftLeft<FloatBits<T>::kMantissa>(bits_of(t))));
+}
+FACULA_LANES_2(Lanes, times_pow2_of_magic)
+
+// 2^n where t = n + kMagic, for n in the range of normal exponents.
+template <class L>
+HWY_INLINE L pow2_of_magic(L t) {
+  return times_pow2_of_magic(splat<L>(1.0), t);
 }
 
 template <class T>
@@ -109,68 +126,94 @@ struct ExpRange<double> {
 };
 
 // e^x = 2^n (1 + p). t = n + kMagic.
-template <class T>
+template <class L>
 struct ExpParts {
-  Lane<T> t, n, p;
+  L t, n, p;
 };
-template <class T>
-HWY_INLINE Lane<T> expm1_reduced(Lane<T> r) {
-  const Lane<T> r2 = r * r;
-  if constexpr (sizeof(T) == 4) {
+template <class L>
+HWY_INLINE L expm1_reduced(L r) {
+  const L r2 = r * r;
+  if constexpr (sizeof(ScalarOf<L>) == 4) {
     // Pairs of terms side by side: what takes time is the way to the last of them.
     const auto& c = coef::kExpF32;
-    const Lane<T> low = fma(r, splat<Lane<T>>(c[1]), splat<Lane<T>>(c[0])),
-                  high = fma(r, splat<Lane<T>>(c[3]), splat<Lane<T>>(c[2]));
-    return fma(r2, fma(r2, fma(r2, splat<Lane<T>>(c[4]), high), low), r);
+    const L low = fma(r, splat<L>(c[1]), splat<L>(c[0])), high = fma(r, splat<L>(c[3]), splat<L>(c[2]));
+    return fma(r2, fma(r2, fma(r2, splat<L>(c[4]), high), low), r);
   } else {
     return fma(r2, poly(coef::kExpF64, r), r);
   }
 }
-template <class T>
-HWY_INLINE ExpParts<T> exp_parts(Lane<T> x) {
-  ExpParts<T> e;
-  const Lane<T> magic = constant(FloatBits<T>::kMagic);
-  e.t = fma(x, splat<Lane<T>>(1.44269504088896340736), magic);
+template <class L>
+HWY_INLINE ExpParts<L> exp_parts(L x) {
+  using Range = ExpRange<ScalarOf<L>>;
+  ExpParts<L> e;
+  const L magic = splat<L>(FloatBits<ScalarOf<L>>::kMagic);
+  e.t = fma(x, splat<L>(1.44269504088896340736), magic);
   e.n = e.t - magic;
-  Lane<T> r = fma(e.n, constant(-ExpRange<T>::kLn2Hi), x);
-  r = fma(e.n, constant(-ExpRange<T>::kLn2Lo), r);
+  L r = fma(e.n, splat<L>(-Range::kLn2Hi), x);
+  r = fma(e.n, splat<L>(-Range::kLn2Lo), r);
   e.p = expm1_reduced(r);
   return e;
 }
 
-// 2^n (1 + p) where 2^n may be below or above the normal range; n within twice of it.
+// 2^n y, y in [1/2, 2], where 2^n may be below or above the normal range; n within twice of it.
 template <class T>
-HWY_INLINE Lane<T> scale_wide(Lane<T> n, Lane<T> p) {
+HWY_INLINE Lane<T> scale_wide(Lane<T> n, Lane<T> y) {
   const Lane<T> magic = constant(FloatBits<T>::kMagic);
   const Lane<T> half = m::round(n * splat<Lane<T>>(0.5));
-  return ((splat<Lane<T>>(1.0) + p) * pow2_of_magic(half + magic)) * pow2_of_magic((n - half) + magic);
+  return (y * pow2_of_magic(half + magic)) * pow2_of_magic((n - half) + magic);
 }
 template <class T>
 HWY_NOINLINE Lane<T> exp_wide(Lane<T> x) {
   const Lane<T> high = constant(ExpRange<T>::kHigh), low = constant(ExpRange<T>::kLow);
   const Lane<T> inside = m::select(x > high, high, m::select(x < low, low, x));
-  const ExpParts<T> e = exp_parts(inside);
-  return scale_wide(e.n, e.p);
+  const ExpParts<Lane<T>> e = exp_parts(inside);
+  return scale_wide(e.n, splat<Lane<T>>(1.0) + e.p);
 }
-template <class T>
-HWY_INLINE Lane<T> exp(Lane<T> x) {
-  if (HWY_UNLIKELY(any(m::abs(x) > constant(ExpRange<T>::kFast)))) return exp_wide(x);
-  const ExpParts<T> e = exp_parts(x);
-  const Lane<T> scale = pow2_of_magic(e.t);
+FACULA_LANES_1(exp_wide)
+template <class L>
+  requires kIsVector<L>
+HWY_INLINE L exp(L x) {
+  if (HWY_UNLIKELY(any(m::abs(x) > splat<L>(ExpRange<ScalarOf<L>>::kFast)))) return exp_wide(x);
+  const ExpParts<L> e = exp_parts(x);
+  const L scale = pow2_of_magic(e.t);
   return fma(scale, e.p, scale);
 }
 
+// 2^r, |r| <= 1/2
+template <class L>
+HWY_INLINE L exp2_reduced(L r) {
+  if constexpr (sizeof(ScalarOf<L>) == 4) {
+    const auto& c = coef::kExp2F32;
+    L y = fma(r, splat<L>(c[6]), splat<L>(c[5]));
+    y = fma(y, r, splat<L>(c[4]));
+    y = fma(y, r, splat<L>(c[3]));
+    y = fma(y, r, splat<L>(c[2]));
+    y = fma(y, r, splat<L>(c[1]));
+    return fma(y, r, splat<L>(c[0]));
+  } else {
+    return splat<L>(1.0) + expm1_reduced(r * splat<L>(0.69314718055994530942));
+  }
+}
+// 2^x where that is a normal number, which the caller ensures; NaN stays.
+template <class L>
+  requires kIsVector<L>
+HWY_INLINE L exp2_normal(L x) {
+  const L magic = splat<L>(FloatBits<ScalarOf<L>>::kMagic), t = x + magic;
+  return times_pow2_of_magic(exp2_reduced(x - (t - magic)), t);
+}
 template <class T>
-HWY_INLINE Lane<T> exp2(Lane<T> x) {
+HWY_NOINLINE Lane<T> exp2_wide(Lane<T> x) {
   // Outside +-2000 the result is 0 or infinity already.
-  const Lane<T> bound = splat<Lane<T>>(sizeof(T) == 4 ? 200.0 : 2000.0);
-  const Lane<T> inside = m::select(x > bound, bound, m::select(x < -bound, -bound, x));
-  const Lane<T> magic = constant(FloatBits<T>::kMagic);
-  const Lane<T> t = inside + magic, n = t - magic;
-  const Lane<T> p = expm1_reduced((inside - n) * splat<Lane<T>>(0.69314718055994530942));
-  if (HWY_UNLIKELY(any(m::abs(x) > splat<Lane<T>>(sizeof(T) == 4 ? 125.0 : 1021.0)))) return scale_wide(n, p);
-  const Lane<T> scale = pow2_of_magic(t);
-  return fma(scale, p, scale);
+  const Lane<T> bound = splat<Lane<T>>(sizeof(T) == 4 ? 200.0 : 2000.0), magic = constant(FloatBits<T>::kMagic);
+  const Lane<T> inside = m::at_most(m::at_least(x, -bound), bound), n = (inside + magic) - magic;
+  return scale_wide(n, exp2_reduced(inside - n));
+}
+FACULA_LANES_1(exp2_wide)
+template <class L>
+  requires kIsVector<L>
+HWY_INLINE L exp2(L x) {
+  if (HWY_UNLIKELY(any(m::abs(x) > splat<L>(sizeof(ScalarOf<L>) == 4 ? 125.0 : 1021.0)))) return exp2_wide(x);
+  return exp2_normal(x);
 }
 
 template <class T>
@@ -179,23 +222,23 @@ HWY_INLINE Lane<T> expm1(Lane<T> x) {
   if (HWY_UNLIKELY(any(m::abs(x) > constant(ExpRange<T>::kFast)))) {
     // Beyond the fast range -1 or e^x is the result; lanes inside it go through the formula with the others at 0.
     const LaneMask<T> far = m::abs(x) > constant(ExpRange<T>::kFast);
-    const ExpParts<T> e = exp_parts(m::select(far, splat<Lane<T>>(0.0), x));
+    const ExpParts<Lane<T>> e = exp_parts(m::select(far, splat<Lane<T>>(0.0), x));
     const Lane<T> scale = pow2_of_magic(e.t);
     const Lane<T> near = m::select(x == splat<Lane<T>>(0.0), x, fma(scale, e.p, scale - one));
     return m::select(far, m::select(x < splat<Lane<T>>(0.0), -one, exp_wide(x)), near);
   }
-  const ExpParts<T> e = exp_parts(x);
+  const ExpParts<Lane<T>> e = exp_parts(x);
   const Lane<T> scale = pow2_of_magic(e.t);
   // The sums with 0 lose the sign of -0.
   return m::select(x == splat<Lane<T>>(0.0), x, fma(scale, e.p, scale - one));
 }
 
 // expm1 for |x| within the fast range, which the caller ensures.
-template <class T>
-HWY_INLINE Lane<T> expm1_near(Lane<T> x) {
-  const ExpParts<T> e = exp_parts(x);
-  const Lane<T> scale = pow2_of_magic(e.t);
-  return fma(scale, e.p, scale - splat<Lane<T>>(1.0));
+template <class L>
+HWY_INLINE L expm1_near(L x) {
+  const ExpParts<L> e = exp_parts(x);
+  const L scale = pow2_of_magic(e.t);
+  return fma(scale, e.p, scale - splat<L>(1.0));
 }
 
 // ---- logarithms ----------------------------------------------------------------------------------------------------------------
@@ -478,11 +521,12 @@ HWY_INLINE Lane<T> cosh(Lane<T> x) {
   if (HWY_UNLIKELY(any(a > bound))) return m::select(a > bound, half_exp(a), y);
   return y;
 }
-template <class T>
-HWY_INLINE Lane<T> tanh(Lane<T> x) {
-  const Lane<T> a = m::at_most(m::abs(x), splat<Lane<T>>(sizeof(T) == 4 ? 10.0 : 22.0));
-  const Lane<T> e = expm1_near(a + a);
-  return m::copysign(e / (e + splat<Lane<T>>(2.0)), x);
+template <class L>
+  requires kIsVector<L>
+HWY_INLINE L tanh(L x) {
+  const L a = m::at_most(m::abs(x), splat<L>(sizeof(ScalarOf<L>) == 4 ? 10.0 : 22.0));
+  const L e = expm1_near(a + a);
+  return m::copysign(e / (e + splat<L>(2.0)), x);
 }
 template <class T>
 HWY_INLINE Lane<T> asinh(Lane<T> x) {
@@ -552,7 +596,7 @@ HWY_INLINE Lane<T> erf(Lane<T> x) {
   if constexpr (sizeof(T) == 4) {
     // The logarithm of erfc is almost a parabola: cheaper than a quotient, and exact enough next to 1.
     const Lane<T> bounded = m::at_most(m::select(near, one, a), splat<Lane<T>>(4.0));
-    const ExpParts<T> e = exp_parts(poly(coef::kLogErfcF32, bounded));
+    const ExpParts<Lane<T>> e = exp_parts(poly(coef::kLogErfcF32, bounded));
     const Lane<T> scale = pow2_of_magic(e.t);
     return m::select(near, inner, m::copysign(one - fma(scale, e.p, scale), x));
   } else {

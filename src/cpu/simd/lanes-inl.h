@@ -14,6 +14,8 @@
 
 #include <stddef.h>
 
+#include <utility>
+
 #undef FACULA_EXPR_BEGIN
 #undef FACULA_EXPR_END
 // The pragmas behind Highway's macros come last: GCC 14 drops what follows them in an expansion.
@@ -220,6 +222,85 @@ HWY_INLINE Lane<T> infinity(Lane<T>) {
 template <class T>
 HWY_INLINE bool any(LaneMask<T> c) {
   return !hn::AllFalse(Tag<T>(), c.v);
+}
+
+}  // namespace m
+
+// ---- several vectors as one lane ---------------------------------------------------------------------------------------------------
+
+// Long formulas wait for their own results most of the time, and a processor does not look far enough ahead to fill that time with the
+// next elements. Side by side, the same step of N vectors follows one another. Has what the formulas use that tile_loop-inl.h
+// runs so.
+template <class T, int N>
+struct Lanes {
+  Lane<T> part[N];
+  static constexpr size_t kSize = N * Lane<T>::kSize;
+};
+template <class T, int N>
+struct LanesMask {
+  LaneMask<T> part[N];
+};
+template <class T, int N>
+struct lane_traits<Lanes<T, N>> {
+  using Scalar = T;
+  using Mask = LanesMask<T, N>;
+  using Real = Lanes<T, N>;
+  static constexpr bool kComplex = false;
+};
+
+// {f(0), f(1), ...}
+template <class Result, class F, size_t... K>
+HWY_INLINE Result side_by_side(F f, std::index_sequence<K...>) {
+  return {{f(K)...}};
+}
+#define FACULA_SIDE_BY_SIDE(Result, expression) \
+  side_by_side<Result<T, N>>([&](size_t k) HWY_ATTR { return expression; }, std::make_index_sequence<N>())
+#define FACULA_LANES_1(name)                            \
+  template <class T, int N>                             \
+  HWY_INLINE Lanes<T, N> name(Lanes<T, N> a) {          \
+    return FACULA_SIDE_BY_SIDE(Lanes, name(a.part[k])); \
+  }
+#define FACULA_LANES_2(Result, name)                                \
+  template <class T, int N>                                         \
+  HWY_INLINE Result<T, N> name(Lanes<T, N> a, Lanes<T, N> b) {      \
+    return FACULA_SIDE_BY_SIDE(Result, name(a.part[k], b.part[k])); \
+  }
+
+template <class T, int N>
+struct Splat<Lanes<T, N>> {
+  static HWY_INLINE Lanes<T, N> of(double x) {
+    const Lane<T> one = Splat<Lane<T>>::of(x);
+    return FACULA_SIDE_BY_SIDE(Lanes, (static_cast<void>(k), one));
+  }
+};
+
+FACULA_LANES_1(operator-)
+FACULA_LANES_2(Lanes, operator+)
+FACULA_LANES_2(Lanes, operator-)
+FACULA_LANES_2(Lanes, operator*)
+FACULA_LANES_2(Lanes, operator/)
+FACULA_LANES_2(LanesMask, operator<)
+FACULA_LANES_2(LanesMask, operator>)
+
+namespace m {
+
+FACULA_LANES_1(abs)
+FACULA_LANES_2(Lanes, at_least)
+FACULA_LANES_2(Lanes, at_most)
+FACULA_LANES_2(Lanes, copysign)
+template <class T, int N>
+HWY_INLINE Lanes<T, N> fma(Lanes<T, N> a, Lanes<T, N> b, Lanes<T, N> c) {
+  return FACULA_SIDE_BY_SIDE(Lanes, fma(a.part[k], b.part[k], c.part[k]));
+}
+template <class T, int N>
+HWY_INLINE Lanes<T, N> select(LanesMask<T, N> c, Lanes<T, N> a, Lanes<T, N> b) {
+  return FACULA_SIDE_BY_SIDE(Lanes, select(c.part[k], a.part[k], b.part[k]));
+}
+template <class T, int N>
+HWY_INLINE bool any(LanesMask<T, N> c) {
+  LaneMask<T> all = c.part[0];
+  for (int k = 1; k < N; ++k) all = all | c.part[k];
+  return any(all);
 }
 
 }  // namespace m

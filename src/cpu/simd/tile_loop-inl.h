@@ -67,7 +67,25 @@ HWY_INLINE auto call(L a, L b, L c) {
   else return Op::eval(a, b, c);
 }
 
-template <class Op, class E, int kArity, bool kLight>
+template <class T, int N>
+HWY_INLINE Lanes<T, N> load_lanes(const T* p) {
+  return FACULA_SIDE_BY_SIDE(Lanes, load(p + k * Lane<T>::kSize));
+}
+template <class T, int N>
+HWY_INLINE void store_lanes(const Lanes<T, N>& x, T* p) {
+  for (int k = 0; k < N; ++k) store(x.part[k], p + k * Lane<T>::kSize);
+}
+
+// Long formulas: as many elements as fill N vectors side by side; returns how many those are. Flattened, since compilers would rather
+// call a formula that is so long.
+template <class Op, class T, int N>
+HWY_FLATTEN size_t simd_several(const T* a, T* out, size_t n) {
+  size_t i = 0;
+  for (; i + Lanes<T, N>::kSize <= n; i += Lanes<T, N>::kSize) store_lanes(Op::eval(load_lanes<T, N>(a + i)), out + i);
+  return i;
+}
+
+template <class Op, class E, int kArity, bool kLight, int kVectors>
 void simd_tile(const void* a, const void* b, const void* c, void* out, size_t n);
 
 // Less than a vector goes through a full one on the stack, in the same code: nothing past it is touched. By itself, since a frame of vectors costs
@@ -83,13 +101,13 @@ HWY_NOINLINE void rest_of_tile(const E* a, const E* b, const E* c, Out* out, siz
   if (constant)
     for (E& x : tb) x = *b;
   if (kArity > 2) memcpy(tc, c, left * sizeof(E));
-  simd_tile<Op, E, kArity, false>(ta, tb, tc, result, kSize);
+  simd_tile<Op, E, kArity, false, 1>(ta, tb, tc, result, kSize);
   memcpy(out, result, left * sizeof(Out));
 }
 
 // kConstant: the second input is one element for the whole row. kLight: a few instructions, so that loads from the
-// second-level cache are the bound: several are kept in flight.
-template <class Op, class E, int kArity, bool kLight, bool kConstant>
+// second-level cache are the bound: several are kept in flight. kVectors: how many vectors of a long formula go side by side.
+template <class Op, class E, int kArity, bool kLight, int kVectors, bool kConstant>
 HWY_INLINE void simd_row(const void* a, const void* b, const void* c, void* out, size_t n) {
   using L = typename LaneOf<E>::type;
   using Out = decltype(element_of(call<Op, kArity>(L(), L(), L())));
@@ -124,14 +142,16 @@ HWY_INLINE void simd_row(const void* a, const void* b, const void* c, void* out,
     store_lane(last, po + end);
   } else {
     static_assert(!kConstant);
+    if constexpr (kVectors > 1) i = simd_several<Op, E, kVectors>(pa, po, n);
     for (; i + kSize <= n; i += kSize) store_lane(at(i), po + i);
     if (i < n) rest_of_tile<Op, E, kArity>(pa + i, pb + i, pc + i, po + i, n - i, false);
   }
 }
 
-template <class Op, class E, int kArity, bool kLight>
+template <class Op, class E, int kArity, bool kLight, int kVectors>
 void simd_tile(const void* a, const void* b, const void* c, void* out, size_t n) {
-  simd_row<Op, E, kArity, kLight, false>(a, b, c, out, n);
+  static_assert(kVectors == 1 || kArity == 1);
+  simd_row<Op, E, kArity, kLight, kVectors, false>(a, b, c, out, n);
 }
 
 // Rows of a light binary operation whose result has the type of its operands. In one function: calls take a tenth of the time of rows of 256.
@@ -141,10 +161,10 @@ void simd_rows(cpu::TileRows a, cpu::TileRows b, void* out, size_t rows, size_t 
   E* po = static_cast<E*>(out);
   if (b.one_element) {
     for (size_t r = 0; r < rows; ++r, pa += a.apart, pb += b.apart, po += cols)
-      simd_row<Op, E, 2, true, true>(pa, pb, nullptr, po, cols);
+      simd_row<Op, E, 2, true, 1, true>(pa, pb, nullptr, po, cols);
   } else {
     for (size_t r = 0; r < rows; ++r, pa += a.apart, pb += b.apart, po += cols)
-      simd_row<Op, E, 2, true, false>(pa, pb, nullptr, po, cols);
+      simd_row<Op, E, 2, true, 1, false>(pa, pb, nullptr, po, cols);
   }
 }
 
@@ -177,23 +197,53 @@ HWY_INLINE Vec<uint32_t> quiet_upper_half(Lane<float> x) {
   const auto number = hn::RebindMask(d, hn::Eq(x.v, x.v));
   return hn::IfThenElse(number, rounded_upper_half(x), hn::Or(hn::BitCast(d, x.v), hn::Set(d, 0x400000u)));
 }
+// Whether one of the lanes may be NaN.
+HWY_INLINE bool any_nan(PairsOfBFloat16 x) {
+#if HWY_TARGET == HWY_AVX3
+  return _mm512_cmp_ps_mask(x.even.v.raw, x.odd.v.raw, _CMP_UNORD_Q) != 0;
+#else
+  return m::any(m::isnan(x.even + x.odd));  // also where infinities meet: seldom
+#endif
+}
 HWY_INLINE void store_pairs(PairsOfBFloat16 x, uint16_t* p) {
   const Tag<uint32_t> d;
   auto even = rounded_upper_half(x.even), odd = rounded_upper_half(x.odd);
-  // A sum is NaN where one of the two is, or where infinities meet: seldom.
-  if (HWY_UNLIKELY(m::any(m::isnan(x.even + x.odd)))) even = quiet_upper_half(x.even), odd = quiet_upper_half(x.odd);
+  if (HWY_UNLIKELY(any_nan(x))) even = quiet_upper_half(x.even), odd = quiet_upper_half(x.odd);
   const auto words = hn::Or(hn::ShiftRight<16>(even), hn::And(odd, hn::Set(d, 0xffff0000u)));
   hn::StoreU(hn::BitCast(Tag<uint16_t>(), words), Tag<uint16_t>(), p);
 }
 
+template <int N>
+HWY_INLINE Lanes<float, N> load_lanes_of_bfloat16(const uint16_t* p) {
+  Lanes<float, N> x;
+  for (int k = 0; k < N; k += 2) {
+    const PairsOfBFloat16 pairs = load_pairs(p + k * Lane<float>::kSize);
+    x.part[k] = pairs.even, x.part[k + 1] = pairs.odd;
+  }
+  return x;
+}
+template <int N>
+HWY_INLINE void store_lanes_as_bfloat16(const Lanes<float, N>& x, uint16_t* p) {
+  for (int k = 0; k < N; k += 2) store_pairs({x.part[k], x.part[k + 1]}, p + k * Lane<float>::kSize);
+}
+
+template <class Op, int N>
+HWY_FLATTEN size_t bfloat16_several(const uint16_t* a, uint16_t* out, size_t n) {
+  size_t i = 0;
+  for (; i + Lanes<float, N>::kSize <= n; i += Lanes<float, N>::kSize)
+    store_lanes_as_bfloat16(Op::eval(load_lanes_of_bfloat16<N>(a + i)), out + i);
+  return i;
+}
+
 // A formula over float whose inputs and output are bfloat16.
-template <class Op, int kArity>
+template <class Op, int kArity, int kVectors>
 void bfloat16_tile(const void* a, const void* b, const void* c, void* out, size_t n) {
   constexpr size_t kSize = 2 * Lane<float>::kSize;
   const auto* pa = static_cast<const uint16_t*>(a);
   const auto* pb = static_cast<const uint16_t*>(kArity > 1 ? b : a);
   auto* po = static_cast<uint16_t*>(out);
   size_t i = 0;
+  if constexpr (kVectors > 1) i = bfloat16_several<Op, kVectors>(pa, po, n);
   for (; i + kSize <= n; i += kSize) {
     const PairsOfBFloat16 x = load_pairs(pa + i), y = kArity > 1 ? load_pairs(pb + i) : x;
     store_pairs({call<Op, kArity>(x.even, y.even, x.even), call<Op, kArity>(x.odd, y.odd, x.odd)}, po + i);
@@ -203,7 +253,7 @@ void bfloat16_tile(const void* a, const void* b, const void* c, void* out, size_
     HWY_ALIGN uint16_t ta[kSize] = {}, tb[kSize] = {}, result[kSize];
     memcpy(ta, pa + i, bytes);
     memcpy(tb, pb + i, bytes);
-    bfloat16_tile<Op, kArity>(ta, tb, nullptr, result, kSize);
+    bfloat16_tile<Op, kArity, 1>(ta, tb, nullptr, result, kSize);
     memcpy(po + i, result, bytes);
   }
 }
@@ -243,14 +293,14 @@ void where_tile(const void* a, const void* b, const void* c, void* out, size_t n
   for (size_t i = 0; i < n; ++i) po[i] = op::where::eval(condition[i] != 0, yes[i], no[i]);
 }
 
-template <class Op, class E, int kArity, ResultKind kResult, bool kLight>
+template <class Op, class E, int kArity, ResultKind kResult, bool kLight, int kVectors = 1>
 constexpr cpu::TileFn choose_tile() {
   constexpr bool kComplex = lane_traits<E>::kComplex;
   if constexpr (requires { Op::template eval<bool, E>; }) return &where_tile<E>;
   else if constexpr (!kIsFloatLane<E> || kResult == ResultKind::Bool) return &scalar_tile<Op, E, kArity>;
   else if constexpr (!kComplex && requires { Op::kScalarOnly; }) return &scalar_tile<Op, E, kArity>;
   else if constexpr (kComplex && requires { Op::kScalarOnlyComplex; }) return &scalar_tile<Op, E, kArity>;
-  else return &simd_tile<Op, E, kArity, kLight>;
+  else return &simd_tile<Op, E, kArity, kLight, kVectors>;
 }
 
 template <class Op, class E, int kArity, ResultKind kResult, bool kLight>
@@ -274,12 +324,24 @@ constexpr bool common_in_networks(ScalarOp op) {
   }
 }
 
+// How many vectors of float go side by side: more for chains of more steps. Where a division is most of the time it brings nothing.
+constexpr int vectors_side_by_side(ScalarOp op) {
+  switch (op) {
+    case ScalarOp::exp:
+    case ScalarOp::exp2:
+    case ScalarOp::tanh:
+    case ScalarOp::gelu_tanh: return 4;
+    case ScalarOp::gelu: return 8;
+    default: return 1;
+  }
+}
+
 // Where conversions would cost more than the formula.
-template <class Op, int kArity, ResultKind kResult, bool kWorth>
+template <class Op, int kArity, ResultKind kResult, bool kWorth, int kVectors>
 constexpr cpu::TileFn choose_bfloat16_tile() {
   constexpr bool kFloatResult = kResult == ResultKind::Same || kResult == ResultKind::RealOf;
   if constexpr (kWorth && kArity <= 2 && kFloatResult && !requires { Op::kScalarOnly; })
-    return &bfloat16_tile<Op, kArity>;
+    return &bfloat16_tile<Op, kArity, kVectors>;
   else return nullptr;
 }
 
@@ -288,6 +350,7 @@ void add_op(cpu::TileTable& table) {
   constexpr ScalarOpInfo kInfo = info(kOp);
   constexpr uint8_t kHere = kInfo.lanes & kTypes;
   constexpr bool kLight = kOp < ScalarOp::exp;
+  constexpr int kVectors = vectors_side_by_side(kOp);
   cpu::TileFn* row = table.fn[static_cast<size_t>(kOp)];
   auto slot = [row](CType type) -> cpu::TileFn& { return row[static_cast<size_t>(type)]; };
   cpu::TileRowsFn* rows = table.fn_rows[static_cast<size_t>(kOp)];
@@ -297,9 +360,9 @@ void add_op(cpu::TileTable& table) {
     rows[static_cast<size_t>(CType::F64)] = choose_rows<Op, double, kInfo.arity, kInfo.result, kLight>();
   if constexpr (kHere & ctype_bit(CType::F32))
     table.fn_bfloat16[static_cast<size_t>(kOp)] =
-        choose_bfloat16_tile<Op, kInfo.arity, kInfo.result, (kLight || common_in_networks(kOp))>();
+        choose_bfloat16_tile<Op, kInfo.arity, kInfo.result, (kLight || common_in_networks(kOp)), kVectors>();
   if constexpr (kHere & ctype_bit(CType::F32))
-    slot(CType::F32) = choose_tile<Op, float, kInfo.arity, kInfo.result, kLight>();
+    slot(CType::F32) = choose_tile<Op, float, kInfo.arity, kInfo.result, kLight, kVectors>();
   if constexpr (kHere & ctype_bit(CType::F64))
     slot(CType::F64) = choose_tile<Op, double, kInfo.arity, kInfo.result, kLight>();
   if constexpr (kHere & ctype_bit(CType::I32))
