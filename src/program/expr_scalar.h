@@ -155,7 +155,7 @@ FACULA_REAL_FN(trunc, truncf, trunc)
 FACULA_REAL_FN(round, rintf, rint)
 FACULA_REAL_FN(exp, FACULA_EXPF, exp)
 FACULA_REAL_FN(exp2, exp2f, exp2)
-FACULA_REAL_FN(exp2_normal, exp2f, exp2)  // where the result is a normal number; lanes can do that in fewer steps
+FACULA_REAL_FN(exp2_normal, exp2f, exp2)  // for normal results; fewer steps for lanes, which may lose NaN
 FACULA_REAL_FN(expm1, expm1f, expm1)
 FACULA_REAL_FN(log, logf, log)
 FACULA_REAL_FN(log2, log2f, log2)

@@ -382,6 +382,12 @@ void check_accuracy(const Accuracy& row, double bound) {
   for (const int64_t target : cpu::available_targets()) {
     std::vector<T> got(x.size());
     fn_of(target, row.op, ctype_of<T>())(x.data(), nullptr, nullptr, got.data(), x.size());
+    // Alone, where no neighbour sends them the long way.
+    for (const char* payload : {"0", "0x4000000040", "0x7ffffffffffff"}) {
+      T nan = static_cast<T>(std::nan(payload));
+      fn_of(target, row.op, ctype_of<T>())(&nan, nullptr, nullptr, &nan, 1);
+      EXPECT_TRUE(std::isnan(nan)) << info(row.op).name << " of NaN " << payload << " is " << nan;
+    }
     double worst = 0;
     T where = 0;
     for (size_t i = 0; i < x.size(); ++i) {

@@ -3,10 +3,12 @@
 // bound is no constant.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <random>
+#include <string_view>
 #include <vector>
 
 #include "cpp/seed.h"
@@ -16,13 +18,17 @@ namespace {
 
 using namespace facula;
 
+// Every bit of the payload is set, as GPUs write NaN: it shows where a formula works on the bits of its argument.
+template <class T>
+const T kNanOfOnes = static_cast<T>(std::nan("0x7ffffffffffff"));
+
 // Ordinary numbers, among them now and then one of any size, and one that is special.
 template <class T>
 std::vector<T> draw(size_t n, std::mt19937_64& rng) {
   using Lim = std::numeric_limits<T>;
-  const T special[] = {T(0),        T(-0.0),       Lim::infinity(), -Lim::infinity(),  Lim::quiet_NaN(),
-                       Lim::max(),  Lim::lowest(), Lim::min(),      Lim::denorm_min(), T(-126.5),
-                       T(-1022.25), T(88.5),       T(-1e5)};
+  const T special[] = {T(0),          T(-0.0),     Lim::infinity(), -Lim::infinity(), Lim::quiet_NaN(),
+                       kNanOfOnes<T>, Lim::max(),  Lim::lowest(),   Lim::min(),       Lim::denorm_min(),
+                       T(-126.5),     T(-1022.25), T(88.5),         T(-1e5)};
   std::normal_distribution<double> normal(0, 2);
   std::vector<T> x(n);
   for (T& v : x) {
@@ -78,9 +84,11 @@ TEST(Gelu, IsAccurateInTheLowerTail) {
   for (size_t i = 0; i < x.size(); i += 3) x[i] = std::ldexp(x[i], -static_cast<int>(rng() % 40));
   for (const int64_t target : cpu::available_targets()) {
     cpu::tile_fn_for_target(target, ScalarOp::gelu, CType::F32)(x.data(), nullptr, nullptr, got.data(), x.size());
+    // Without a fused multiply-add every step of the polynomial rounds twice.
+    const double room = std::string_view(cpu::target_name(target)) == "SSE4" ? 1.5 : 1.25;
     for (size_t i = 0; i < x.size(); ++i) {
       const double v = x[i], want = 0.5 * v * std::erfc(-v / std::sqrt(2.0));
-      ASSERT_NEAR(got[i], want, std::abs(want) * (4 + 2 * v * v) * std::ldexp(1.0, -24))
+      ASSERT_NEAR(got[i], want, std::abs(want) * (4 + 2 * v * v) * room * std::ldexp(1.0, -24))
           << "gelu of " << x[i] << " on " << cpu::target_name(target);
     }
   }
@@ -88,8 +96,8 @@ TEST(Gelu, IsAccurateInTheLowerTail) {
 
 TEST(Gelu, EndsInZeroAndInItsArgument) {
   using Lim = std::numeric_limits<float>;
-  const std::vector<float> x = {Lim::max(),       100, 13.5, -13.5, -100, Lim::lowest(), Lim::infinity(),
-                                Lim::quiet_NaN(), -7};
+  const std::vector<float> x = {
+      Lim::max(), 100, 13.5, -13.5, -100, Lim::lowest(), Lim::infinity(), Lim::quiet_NaN(), -7, -Lim::infinity()};
   const std::vector<float> want = {Lim::max(), 100, 13.5, 0, 0, 0, Lim::infinity()};
   for (const int64_t target : cpu::available_targets()) {
     std::vector<float> got(x.size());
@@ -98,6 +106,7 @@ TEST(Gelu, EndsInZeroAndInItsArgument) {
     EXPECT_TRUE(std::isnan(got[7])) << cpu::target_name(target);
     EXPECT_LT(got[8], 0) << cpu::target_name(target);
     EXPECT_GT(got[8], -1.5e-11) << cpu::target_name(target);
+    EXPECT_TRUE(std::isnan(got[9])) << cpu::target_name(target);  // as in PyTorch: infinity times 0
   }
 }
 

@@ -1,7 +1,7 @@
 // Elementary functions of SIMD lanes: exp, log, sin and their relatives for `Lane<float>` and `Lane<double>`, namespace `m`.
 // Errors are at most about 2 units in the last place; tests/cpp/scalar_math_test.cpp holds the bound of each.
 //
-// Common habit: the hot path handles every lane in a middle range without clamps; one test per vector sends the rest (overflow,
+// Common habit: the hot path handles every lane in a middle range without clamps; one test per vector, or per several side by side, sends the rest (overflow,
 // subnormals, huge angles) to a second path that is right but slower. NaN passes through both.
 #if defined(FACULA_ELEMENTARY_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef FACULA_ELEMENTARY_INL_H_
@@ -58,21 +58,36 @@ HWY_INLINE Lane<T> constant(T x) {
   return {hn::Set(Tag<T>(), x)};
 }
 
-template <class T, size_t N, size_t I, size_t Step>
-HWY_INLINE Lane<T> horner_from(const double (&c)[N], Lane<T> x, Lane<T> acc) {
-  const Lane<T> next = fma(acc, x, constant(static_cast<T>(c[I])));
-  if constexpr (I >= Step) return horner_from<T, N, I - Step, Step>(c, x, next);
+// Functions of `L` take one vector or several side by side (`Lanes`), with the same bits.
+template <class L>
+using ScalarOf = typename lane_traits<L>::Scalar;
+template <class L>
+constexpr bool kIsVector = false;
+template <class T>
+constexpr bool kIsVector<Lane<T>> = true;
+template <class T, int N>
+constexpr bool kIsVector<Lanes<T, N>> = true;
+
+template <class L, size_t N, size_t I, size_t Step>
+HWY_INLINE L horner_from(const double (&c)[N], L x, L acc) {
+  const L next = fma(acc, x, splat<L>(c[I]));
+  if constexpr (I >= Step) return horner_from<L, N, I - Step, Step>(c, x, next);
   else return next;
 }
+// A polynomial, constant term first, as one chain: the fewest instructions, for where other vectors fill the time.
+template <class L, size_t N>
+HWY_INLINE L chain(const double (&c)[N], L x) {
+  return horner_from<L, N, N - 2, 1>(c, x, splat<L>(c[N - 1]));
+}
 // A polynomial, constant term first; long ones as two independent chains of even and odd powers.
-template <class T, size_t N>
-HWY_INLINE Lane<T> poly(const double (&c)[N], Lane<T> x) {
+template <class L, size_t N>
+HWY_INLINE L poly(const double (&c)[N], L x) {
   if constexpr (N < 6) {
-    return horner_from<T, N, N - 2, 1>(c, x, constant(static_cast<T>(c[N - 1])));
+    return chain(c, x);
   } else {
-    const Lane<T> x2 = x * x;
-    const Lane<T> high = horner_from<T, N, N - 3, 2>(c, x2, constant(static_cast<T>(c[N - 1])));
-    const Lane<T> low = horner_from<T, N, N - 4, 2>(c, x2, constant(static_cast<T>(c[N - 2])));
+    const L x2 = x * x;
+    const L high = horner_from<L, N, N - 3, 2>(c, x2, splat<L>(c[N - 1]));
+    const L low = horner_from<L, N, N - 4, 2>(c, x2, splat<L>(c[N - 2]));
     if constexpr (N % 2 == 1) return fma(low, x, high);
     else return fma(high, x, low);
   }
@@ -89,17 +104,7 @@ HWY_NOINLINE Lane<T> patch(LaneMask<T> where, Lane<T> x, Lane<T> result, T (*f)(
 
 // ---- exponentials --------------------------------------------------------------------------------------------------------------
 
-// Functions of `L` take one vector or several side by side, with the same bits.
-template <class L>
-using ScalarOf = typename lane_traits<L>::Scalar;
-template <class L>
-constexpr bool kIsVector = false;
-template <class T>
-constexpr bool kIsVector<Lane<T>> = true;
-template <class T, int N>
-constexpr bool kIsVector<Lanes<T, N>> = true;
-
-// x 2^n where t = n + kMagic, for x and results in the range of normal numbers.
+// x 2^n where t = n + kMagic, for x and results in the range of normal numbers. NaN may become any number.
 template <class T>
 HWY_INLINE Lane<T> times_pow2_of_magic(Lane<T> x, Lane<T> t) {
   return of_bits<T>(hn::Add(bits_of(x), hn::ShiftLeft<FloatBits<T>::kMantissa>(bits_of(t))));
@@ -182,19 +187,10 @@ HWY_INLINE L exp(L x) {
 // 2^r, |r| <= 1/2
 template <class L>
 HWY_INLINE L exp2_reduced(L r) {
-  if constexpr (sizeof(ScalarOf<L>) == 4) {
-    const auto& c = coef::kExp2F32;
-    L y = fma(r, splat<L>(c[6]), splat<L>(c[5]));
-    y = fma(y, r, splat<L>(c[4]));
-    y = fma(y, r, splat<L>(c[3]));
-    y = fma(y, r, splat<L>(c[2]));
-    y = fma(y, r, splat<L>(c[1]));
-    return fma(y, r, splat<L>(c[0]));
-  } else {
-    return splat<L>(1.0) + expm1_reduced(r * splat<L>(0.69314718055994530942));
-  }
+  if constexpr (sizeof(ScalarOf<L>) == 4) return chain(coef::kExp2F32, r);
+  else return splat<L>(1.0) + expm1_reduced(r * splat<L>(0.69314718055994530942));
 }
-// 2^x where that is a normal number, which the caller ensures; NaN stays.
+// 2^x where that is a normal number, which the caller ensures. NaN may become any number.
 template <class L>
   requires kIsVector<L>
 HWY_INLINE L exp2_normal(L x) {
@@ -213,7 +209,8 @@ template <class L>
   requires kIsVector<L>
 HWY_INLINE L exp2(L x) {
   if (HWY_UNLIKELY(any(m::abs(x) > splat<L>(sizeof(ScalarOf<L>) == 4 ? 125.0 : 1021.0)))) return exp2_wide(x);
-  return exp2_normal(x);
+  const L magic = splat<L>(FloatBits<ScalarOf<L>>::kMagic), t = x + magic;
+  return exp2_reduced(x - (t - magic)) * pow2_of_magic(t);
 }
 
 template <class T>

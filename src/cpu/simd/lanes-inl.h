@@ -298,9 +298,9 @@ HWY_INLINE Lanes<T, N> select(LanesMask<T, N> c, Lanes<T, N> a, Lanes<T, N> b) {
 }
 template <class T, int N>
 HWY_INLINE bool any(LanesMask<T, N> c) {
-  LaneMask<T> all = c.part[0];
-  for (int k = 1; k < N; ++k) all = all | c.part[k];
-  return any(all);
+  LaneMask<T> either = c.part[0];
+  for (int k = 1; k < N; ++k) either = either | c.part[k];
+  return any(either);
 }
 
 }  // namespace m

@@ -197,7 +197,7 @@ HWY_INLINE Vec<uint32_t> quiet_upper_half(Lane<float> x) {
   const auto number = hn::RebindMask(d, hn::Eq(x.v, x.v));
   return hn::IfThenElse(number, rounded_upper_half(x), hn::Or(hn::BitCast(d, x.v), hn::Set(d, 0x400000u)));
 }
-// Whether one of the lanes may be NaN.
+// Whether one of the lanes may be NaN. AVX-512 has a comparison for it, which Highway does not offer.
 HWY_INLINE bool any_nan(PairsOfBFloat16 x) {
 #if HWY_TARGET == HWY_AVX3
   return _mm512_cmp_ps_mask(x.even.v.raw, x.odd.v.raw, _CMP_UNORD_Q) != 0;
@@ -229,6 +229,7 @@ HWY_INLINE void store_lanes_as_bfloat16(const Lanes<float, N>& x, uint16_t* p) {
 
 template <class Op, int N>
 HWY_FLATTEN size_t bfloat16_several(const uint16_t* a, uint16_t* out, size_t n) {
+  static_assert(N % 2 == 0);
   size_t i = 0;
   for (; i + Lanes<float, N>::kSize <= n; i += Lanes<float, N>::kSize)
     store_lanes_as_bfloat16(Op::eval(load_lanes_of_bfloat16<N>(a + i)), out + i);
@@ -324,7 +325,7 @@ constexpr bool common_in_networks(ScalarOp op) {
   }
 }
 
-// How many vectors of float go side by side: more for chains of more steps. Where a division is most of the time it brings nothing.
+// How many vectors of float go side by side: more for chains of more steps. sigmoid and silu, whose time is a division's, gain nothing.
 constexpr int vectors_side_by_side(ScalarOp op) {
   switch (op) {
     case ScalarOp::exp:
