@@ -43,7 +43,7 @@ def activated_sums(*options):
     # Far from the kink of relu, on both sides of it.
     far = [3.0, -3.0, 4.0, -4.0]
     return dict(
-        # The libraries of GPUs round product, sum and activation, each by itself.
+        # Two roundings are ours, of sum and result. An error seen with a GPU's library was larger than two can make.
         dtypes=FLOATS, loose=60, rounds=3,
         samples=[*with_each(t(3, 4, **U), t(3, 5, **U), t(5, 4, **U)), *with_each(t(4, **U), t(3, 5, **U), t(5, 4, **U)),
                  *with_each(t(8, **U), t(6, 5, **U), t(5, 8, **U), alpha=-1),
