@@ -49,7 +49,7 @@ namespace {
 
 constexpr size_t kMaxArrays = 32;
 
-// Whether the result is computed into a buffer and goes to memory past the cache. Memory that is also read is in the cache already.
+// Whether the result goes to memory past the cache. Memory that is also read is in the cache already.
 bool streams(const CpuProgram& program, int64_t count, const void* const* loads, const void* memory) {
   const Program& p = program.program();
   if (!program.plan().waits_for_memory) return false;
@@ -90,17 +90,31 @@ void run_single(const CpuProgram& p, int64_t begin, int64_t end, const void* con
   }
   auto out_width = static_cast<int64_t>(elementSize(p.program().stores()[0].dtype));
   char* out = static_cast<char*>(stores[0]);
-  alignas(64) char staged[kConstantBytes];
-  if (stream) most = std::min(most, kConstantBytes / out_width);
-  for (int64_t i = begin; i < end; i += most) {
-    int64_t n = std::min(most, end - i);
-    plan.whole(sources[0].data + i * sources[0].width,
-               sources[1].data ? sources[1].data + i * sources[1].width : nullptr,
-               sources[2].data ? sources[2].data + i * sources[2].width : nullptr,
-               stream ? staged : out + i * out_width, static_cast<size_t>(n));
-    if (stream) detail::stream_bytes(out + i * out_width, staged, n * out_width);
+  const auto run = [&](cpu::TileFn fn, int64_t i, int64_t n, char* to) {
+    fn(sources[0].data + i * sources[0].width, sources[1].data ? sources[1].data + i * sources[1].width : nullptr,
+       sources[2].data ? sources[2].data + i * sources[2].width : nullptr, to, static_cast<size_t>(n));
+  };
+  if (!stream) {
+    for (int64_t i = begin; i < end; i += most) run(plan.whole, i, std::min(most, end - i), out + i * out_width);
+    return;
   }
-  if (stream) detail::end_stream();
+  // From a buffer few lines at a time, so that the processor fetches the next operands while these are on their way to memory.
+  alignas(cpu::kLineBytes) char staged[detail::kStreamedRow];
+  const int64_t line = cpu::kLineBytes / out_width, most_staged = std::min(most, detail::kStreamedRow / out_width);
+  for (int64_t i = begin, n; i < end; i += n) {
+    char* to = out + i * out_width;
+    const auto before_line = static_cast<int64_t>(-reinterpret_cast<uintptr_t>(to) % cpu::kLineBytes);
+    if (plan.streamed && before_line == 0 && end - i >= line) {
+      n = std::min(most, end - i) / line * line;
+      run(plan.streamed, i, n, to);
+      continue;
+    }
+    // What lies before the first whole line is a part of its own.
+    n = std::min({before_line >= out_width ? before_line / out_width : most_staged, most_staged, end - i});
+    run(plan.whole, i, n, staged);
+    detail::stream_bytes(to, staged, n * out_width);
+  }
+  detail::end_stream();
 }
 
 // Whether the step that computes store k may write to memory instead of a buffer: no conversion is needed, and no later

@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 
 namespace facula {
@@ -28,6 +29,7 @@ using cpu::States;
 
 constexpr size_t kMaxArrays = 33;         // loads, positions, stores
 constexpr int64_t kLeafBytes = 16 << 10;  // of a leaf that is read in place
+constexpr int64_t kLeavesAtOnce = 16;     // that one call of a kernel reduces
 constexpr int64_t kLeafRows = 64;         // of a leaf whose columns are outputs
 constexpr int64_t kMostOutputs = 1024;    // that a thread takes at once
 constexpr int64_t kFewColumns = 16;       // below: another dim, or several rows at once, make better columns
@@ -306,6 +308,8 @@ void Reduction::choose_blocks() {
     const int64_t wanted =
         std::clamp<int64_t>((1 << 16) / each, 1, std::min(kMostOutputs, program_.plan().tile_elements));
     block_ = std::min(block_size_, std::max(sub_, wanted / sub_ * sub_));
+    // Rows that are used where they lie need no tile, and a kernel that has several of them starts on the next while it ends one.
+    if (direct_ && leaves_ == 1 && layout_ == Layout::RowsAreOutputs) sub_ = block_;
   } else if (layout_ == Layout::ColumnsAreOutputs && worth_a_team(work_, program_.plan().grain)) {
     while (block_ > 256 && units() < 2 * get_num_threads()) block_ = sub_ = (block_ / 2 + 63) / 64 * 64;
   }
@@ -335,8 +339,11 @@ class Reduction::Worker {
         kernel_(r.direct_ && r.widening_ ? *r.widening_ : r.kernel_),
         eval_(r.program_, r.params_.data(), std::max(r.tile_limit(), r.block_)) {
     levels_ = r.leaves_ > 1 ? std::bit_width(static_cast<uint64_t>(r.leaves_)) + 1 : 1;
-    const bool grouped = r.layout_ == Layout::WideColumns || r.layout_ == Layout::RowsAreReduced;
-    const int64_t grouped_states = r.layout_ == Layout::WideColumns ? r.group_ * r.sub_ : grouped ? r.leaf_ : 0;
+    leaves_are_rows_ = r.direct_ && r.layout_ == Layout::RowsAreOutputs && r.sub_ == 1 && r.reduced_.count == 1;
+    const int64_t grouped_states = r.layout_ == Layout::WideColumns      ? r.group_ * r.sub_
+                                   : r.layout_ == Layout::RowsAreReduced ? r.leaf_
+                                   : leaves_are_rows_                    ? kLeavesAtOnce
+                                                                         : 0;
     const int64_t block_bytes = bytes_of(kernel_, r.block_), sub_bytes = bytes_of(kernel_, r.sub_),
                   group_bytes = bytes_of(kernel_, grouped_states);
     const int64_t result_bytes = kernel_.finish ? (r.block_ * 16 + 63) / 64 * 64 : 0;
@@ -389,28 +396,61 @@ class Reduction::Worker {
     for (int64_t i = 0; i < unit.count; i += r_.sub_) {
       const int64_t n = std::min(r_.sub_, unit.count - i);
       Tree tree(kernel_, n);
-      for (int64_t leaf = first; leaf < last; ++leaf) {
-        tree.slot() = tree.depth() == 0 ? advance(kernel_, out, i)
-                                        : states_at(kernel_, level_memory_ + tree.depth() * level_bytes_, r_.sub_);
-        run_leaf(leaf, i, n, tree.slot());
-        tree.push();
+      for (int64_t leaf = first; leaf < last;) {
+        const int64_t together = leaves_are_rows_ ? whole_leaves(leaf, last) : 1;
+        if (together > 1) run_leaves(leaf, together, i);
+        for (int64_t k = 0; k < together; ++k, ++leaf) {
+          tree.slot() = tree.depth() == 0 ? advance(kernel_, out, i)
+                                          : states_at(kernel_, level_memory_ + tree.depth() * level_bytes_, r_.sub_);
+          if (together > 1) copy_states(advance(kernel_, group_, k), 1, tree.slot());
+          else run_leaf(leaf, i, n, tree.slot());
+          tree.push();
+        }
       }
       tree.close();
     }
+  }
+
+  // How many leaves from this one on are whole: the last of an output may be shorter.
+  int64_t whole_leaves(int64_t leaf, int64_t last) const {
+    return std::clamp<int64_t>(std::min(last, r_.reduced_.sizes[r_.cut_] / r_.leaf_) - leaf, 1, kLeavesAtOnce);
+  }
+
+  // Reduces some whole leaves of output i of the block, which lie one after the other, into group_. A kernel that has several starts on the next
+  // while it ends one.
+  void run_leaves(int64_t leaf, int64_t count, int64_t i) {
+    int64_t at[kMaxArrays];
+    find_leaf(leaf, i, at);
+    kernel_.rows(tile(
+                     at, count, r_.leaf_, [&](size_t a) { return r_.leaf_ * r_.reduced_.strides[a][r_.cut_]; },
+                     [&](size_t a) { return r_.reduced_.strides[a][r_.fast_]; }),
+                 group_);
+  }
+
+  // Offsets of a leaf of output i of the block, in elements of each load, and its position.
+  void find_leaf(int64_t leaf, int64_t i, int64_t* at) const {
+    const size_t loads = r_.position_;
+    for (size_t a = 0; a < loads; ++a) at[a] = base_[a] + i * r_.kept_.strides[a][r_.block_dim_];
+    at[loads] = 0;
+    const int64_t begin = leaf % r_.cuts_ * r_.leaf_;
+    for (size_t a = 0; a <= loads; ++a) at[a] += begin * r_.reduced_.strides[a][r_.cut_];
+    if (leaf >= r_.cuts_)
+      r_.reduced_.locate(leaf / r_.cuts_, r_.cut_, r_.layout_ == Layout::RowsAreReduced ? r_.fast_ : SIZE_MAX,
+                         loads + 1, at);
+  }
+
+  void copy_states(const States& from, int64_t n, const States& to) const {
+    for (int k = 0; k < kernel_.fields; ++k)
+      if (to.field[k] != from.field[k])
+        std::memcpy(to.field[k], from.field[k], static_cast<size_t>(n * kernel_.field_bytes[k]));
   }
 
   // Reduces one leaf of n outputs, the first of which is number i of the block.
   void run_leaf(int64_t leaf, int64_t i, int64_t n, const States& out) {
     const size_t loads = r_.position_;
     int64_t at[kMaxArrays];
-    for (size_t a = 0; a < loads; ++a) at[a] = base_[a] + i * r_.kept_.strides[a][r_.block_dim_];
-    at[loads] = 0;
-    const int64_t begin = leaf % r_.cuts_ * r_.leaf_;
-    const int64_t length = std::min(r_.leaf_, r_.reduced_.sizes[r_.cut_] - begin);
-    for (size_t a = 0; a <= loads; ++a) at[a] += begin * r_.reduced_.strides[a][r_.cut_];
-    if (leaf >= r_.cuts_)
-      r_.reduced_.locate(leaf / r_.cuts_, r_.cut_, r_.layout_ == Layout::RowsAreReduced ? r_.fast_ : SIZE_MAX,
-                         loads + 1, at);
+    find_leaf(leaf, i, at);
+    const int64_t length = std::min(r_.leaf_, r_.reduced_.sizes[r_.cut_] - leaf % r_.cuts_ * r_.leaf_);
 
     auto reduced_stride = [&](size_t a) { return r_.reduced_.strides[a][r_.fast_]; };
     auto kept_stride = [&](size_t a) { return a < loads ? r_.kept_.strides[a][r_.block_dim_] : 0; };
@@ -453,9 +493,7 @@ class Reduction::Worker {
       kernel_.merge(group_, advance(kernel_, group_, half * n), (groups - half) * n);
       groups = half;
     }
-    for (int k = 0; k < kernel_.fields; ++k)
-      if (out.field[k] != group_.field[k])
-        std::copy_n(static_cast<char*>(group_.field[k]), n * kernel_.field_bytes[k], static_cast<char*>(out.field[k]));
+    copy_states(group_, n, out);
   }
 
   // The values to reduce of a block of the iteration space.
@@ -502,6 +540,7 @@ class Reduction::Worker {
   TileEval eval_;
   int64_t base_[kMaxArrays];
   States block_, group_;
+  bool leaves_are_rows_ = false;
   char* level_memory_ = nullptr;
   int64_t level_bytes_ = 0;
   int levels_ = 0;

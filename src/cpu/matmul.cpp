@@ -216,7 +216,7 @@ bool matmul_small(const MatmulArgs& args) {
 
 bool matmul_amx(const MatmulArgs& args) {
   if (!amx::available()) return false;
-  over_pieces(args, 1, [](const MatmulArgs& piece) {
+  over_pieces(args, 16, [](const MatmulArgs& piece) {
     amx::multiply({piece.m, piece.n, piece.k, static_cast<const uint16_t*>(piece.a.data), piece.a.row_stride,
                    piece.a.col_stride, static_cast<const uint16_t*>(piece.b.data), piece.b.row_stride,
                    piece.b.col_stride, static_cast<uint16_t*>(piece.c.data), piece.c.row_stride,

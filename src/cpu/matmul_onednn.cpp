@@ -38,6 +38,7 @@ void check(dnnl_status_t status, const char* what) {
 
 // Products worth a thread of their own, in multiplications.
 constexpr int64_t kSmallProduct = 64 * 64 * 64;
+constexpr int64_t kSmallPrimitive = 128 * 128 * 128;
 constexpr int64_t kLargeProduct = 256 * 256 * 256;
 
 // What a product may use: small ones lose more at the fork than they gain.
@@ -139,6 +140,15 @@ bool may_use(dnnl_cpu_isa_t isa) {
 }
 #endif
 
+bool has_avx512() {
+#if defined(__x86_64__)
+  static const bool has = may_use(dnnl_cpu_isa_avx512_core);
+  return has;
+#else
+  return false;
+#endif
+}
+
 // Without the instructions for it (VNNI), oneDNN adds products of bytes in pairs of 16 bits, which saturate.
 bool int8_products_are_exact() {
 #if defined(__x86_64__)
@@ -177,17 +187,28 @@ void int8_through_float(const MatmulArgs& args) {
   }
 }
 
+// Which of oneDNN's two ways a product of floats goes: through the primitive, or through sgemm. With eight threads and more the primitive shares
+// large products out better. With few, sgemm is ahead, but not where it has to turn B, as in a linear layer: for some rows to a thousand of them the
+// primitive's kernels for AVX-512 take a third to 95 % of its time (Zen 4, two threads). A primitive is made when its shape first occurs, which takes
+// half a millisecond: too long for small products.
+bool primitive_is_faster(const MatmulArgs& args, const Lead& a, const Lead& b, int threads) {
+  if (args.batch != 1 || args.alpha != 1) return false;
+  const int64_t work = args.m * args.n * args.k;
+  if (threads >= 8) return work >= kLargeProduct;
+  return b.trans == 'T' && work >= kSmallPrimitive && has_avx512() && args.k >= 16 && args.m <= 1024 &&
+         args.m >= (a.trans == 'T' ? 2 : 16);
+}
+
 }  // namespace
 
 void onednn_matmul_f32(const MatmulArgs& args) {
   onednn::initialize();
-  // With many threads the primitive shares large products out better than sgemm does; with few it is the other way round.
-  int64_t work = args.m * args.n * args.k;
-  if (args.batch == 1 && args.alpha == 1 && work >= kLargeProduct && !in_parallel_region() && get_num_threads() >= 8) {
-    ScopedOmpThreads threads(get_num_threads());
-    return execute(cached_product(args, DataType::f32, get_num_threads()), args.a.data, args.b.data, args.c.data);
-  }
   Lead la = lead_of(args.a, args.m, args.k), lb = lead_of(args.b, args.k, args.n);
+  if (const int count = threads_for(args.m * args.n * args.k); primitive_is_faster(args, la, lb, count)) {
+    ScopedOmpThreads threads(count);
+    const auto data = [](const MatrixArg& matrix) { return static_cast<float*>(matrix.data) + matrix.offset(0); };
+    return execute(cached_product(args, DataType::f32, count), data(args.a), data(args.b), data(args.c));
+  }
   over_batch(args, [&](int64_t i) {
     check(dnnl_sgemm(la.trans, lb.trans, args.m, args.n, args.k, static_cast<float>(args.alpha),
                      static_cast<const float*>(args.a.data) + args.a.offset(i), la.ld,
@@ -211,7 +232,8 @@ bool onednn_matmul_bf16(const MatmulArgs& args) {
     }
   }();
   if (!available) return false;
-  // Two pieces a thread, whose operands stay closer to it.
+  // Columns, which each piece lays out anew, cost these kernels less than tiles: two threads take 650 us for a product of 512 cut into rows, 720 cut into
+  // columns (Zen 4).
   over_pieces(args, 2, [](const MatmulArgs& piece) {
     ScopedOmpThreads threads(1);
     execute(cached_product(piece, DataType::bf16, 1), piece.a.data, piece.b.data, piece.c.data);

@@ -14,19 +14,11 @@ MatrixArg part_of(const MatrixArg& m, int64_t batch, int64_t row, int64_t column
 
 }  // namespace
 
-void over_pieces(const MatmulArgs& args, int64_t per_thread, FunctionRef<void(const MatmulArgs&)> one) {
+void over_pieces(const MatmulArgs& args, int64_t column_cost, FunctionRef<void(const MatmulArgs&)> one) {
   constexpr int64_t kPieceWork = 128 * 128 * 128;  // multiplications worth a thread
   const int64_t work = std::max<int64_t>(1, args.m * args.n * args.k);
   const int64_t spare = in_parallel_region() ? 1 : ceil_div(get_num_threads(), args.batch);
-  const auto cut = [&](int64_t most) {
-    return MatmulPieces(args.m, args.n, std::clamp<int64_t>(work / kPieceWork, 1, most), 32, 64, 16);
-  };
-  const auto longest = [&](const MatmulPieces& p) {
-    return ceil_div(args.batch * p.count, get_num_threads()) * p.rows * p.columns;
-  };
-  MatmulPieces pieces = cut(spare);
-  if (spare > 1 && per_thread > 1)
-    if (const MatmulPieces smaller = cut(per_thread * spare); longest(smaller) <= longest(pieces)) pieces = smaller;
+  const MatmulPieces pieces(args.m, args.n, std::clamp<int64_t>(work / kPieceWork, 1, spare), 32, 64, column_cost);
   const int64_t grain = std::max<int64_t>(1, kPieceWork / work);
   parallel_for(0, args.batch * pieces.count, grain, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {

@@ -34,8 +34,7 @@ struct MatmulPieces {
   int64_t rows, columns, across, count;
 };
 
-// Cuts the products of a batch of bfloat16 into pieces, up to `per_thread` for each thread as long as no thread then has more to do, and calls
-// `one` with each, from any thread.
-void over_pieces(const MatmulArgs& args, int64_t per_thread, FunctionRef<void(const MatmulArgs&)> one);
+// Cuts the products of a batch of bfloat16 into pieces, at most as many as there are threads for it, and calls `one` with each, from any thread.
+void over_pieces(const MatmulArgs& args, int64_t column_cost, FunctionRef<void(const MatmulArgs&)> one);
 
 }  // namespace facula

@@ -124,7 +124,10 @@ TilePlan::TilePlan(const Program& program) {
   // No more loads than operands: a load that nothing uses would be one for which by-row runs have no place.
   single = one_step && program.loads().size() <= std::size(prologue[0].operands) &&
            !store_fn(program.stores()[0].dtype) && loads_are([](ScalarType t) { return load_fn(t) == nullptr; });
-  if (single) whole = prologue[0].fn;
+  if (single) {
+    whole = prologue[0].fn;
+    streamed = cpu::tile_fn_streamed(program.instructions()[0].op, program.instructions()[0].type);
+  }
   if (one_step && program.stores()[0].dtype == kBFloat16 && program.instructions()[0].type == CType::F32 &&
       program.params().empty() && loads_are([](ScalarType t) { return t == kBFloat16; }))
     whole = cpu::tile_fn_bfloat16(program.instructions()[0].op);

@@ -46,10 +46,11 @@ struct TilePlan {
   size_t slot_count = 0;
   size_t slot_bytes = 0;  // one buffer: tile_elements of the widest type
   int64_t tile_elements = 0;
-  int64_t grain = 0;              // elements worth handing to a thread
-  bool waits_for_memory = false;  // for longer than the formula takes, where arrays are large
-  bool single = false;            // one operation, every array in its compute type: no buffers needed
-  cpu::TileFn whole = nullptr;    // one operation that takes contiguous arrays as memory has them
+  int64_t grain = 0;               // elements worth handing to a thread
+  bool waits_for_memory = false;   // for longer than the formula takes, where arrays are large
+  bool single = false;             // one operation, every array in its compute type: no buffers needed
+  cpu::TileFn whole = nullptr;     // one operation that takes contiguous arrays as memory has them
+  cpu::TileFn streamed = nullptr;  // the same with a result that goes past the cache, where there is such a function
 };
 
 // The evaluator of one thread. Its buffers come from memory that the thread keeps.

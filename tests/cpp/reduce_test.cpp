@@ -20,6 +20,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <random>
 #include <vector>
@@ -300,6 +301,28 @@ TEST(Reduce, ThreadsDoNotChangeABit) {
       }
       set_num_threads(before);
     }
+  }
+}
+
+// The fixed tree, built by hand from sums of its leaves: 16 KB each, merged pairwise in groups that are aligned to powers of two.
+TEST(Reduce, LeavesMergeInAFixedTree) {
+  SCOPED_TRACE(facula_test::seed_text());
+  manual_seed(facula_test::test_seed());
+  std::mt19937_64 rng(facula_test::test_seed());
+  const int64_t leaf = 4096;
+  for (int round = 0; round < 40; ++round) {
+    const int64_t whole = std::uniform_int_distribution<int64_t>(1, 70)(rng);
+    const int64_t n =
+        whole * leaf + (round % 3 == 0 ? 0 : std::uniform_int_distribution<int64_t>(-leaf + 1, leaf)(rng));
+    const Tensor x = randn({n});
+    const std::function<float(int64_t, int64_t)> tree = [&](int64_t first, int64_t leaves) {
+      if (leaves == 1) return x.slice(0, first * leaf, std::min(n, (first + 1) * leaf)).sum().item<float>();
+      const auto half = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(leaves)) / 2);
+      return tree(first, half) + tree(first + half, leaves - half);
+    };
+    EXPECT_EQ(x.sum().item<float>(), tree(0, (n + leaf - 1) / leaf)) << n;
+    const int64_t at = x.argmax().item<int64_t>();
+    EXPECT_EQ(x.data_ptr<float>()[at], *std::max_element(x.data_ptr<float>(), x.data_ptr<float>() + n)) << n;
   }
 }
 

@@ -71,6 +71,11 @@ TEST_F(StreamedResults, OneOperation) {
   EXPECT_EQ(first_wrong<float>(a - b, [&](int64_t i) { return x[i] - y[i]; }), -1);
   EXPECT_EQ(first_wrong<float>(a * 2.0 + 1.0, [&](int64_t i) { return x[i] * 2 + 1; }), -1);
   EXPECT_EQ(first_wrong<float>(where(a > b, a, b), [&](int64_t i) { return std::max(x[i], y[i]); }), -1);
+  EXPECT_EQ(first_wrong<float>(3.0 - a, [&](int64_t i) { return 3 - x[i]; }), -1);
+  const Tensor c = numbers(n / 2, kDouble), d = numbers(n / 2, kDouble, 5);
+  const double *u = c.data_ptr<double>(), *v = d.data_ptr<double>();
+  EXPECT_EQ(first_wrong<double>(c * d, [&](int64_t i) { return u[i] * v[i]; }), -1);
+  EXPECT_EQ(first_wrong<double>(minimum(c, d), [&](int64_t i) { return std::min(u[i], v[i]); }), -1);
   Tensor room = full({n + 9}, -1.0f);
   Tensor out = room.slice(0, 2, n + 2);
   add_out(out, a, b);

@@ -168,6 +168,16 @@ void simd_rows(cpu::TileRows a, cpu::TileRows b, void* out, size_t rows, size_t 
   }
 }
 
+// A light binary operation on whole cache lines, past the cache.
+template <class Op, class E>
+void simd_streamed(const void* a, const void* b, const void*, void* out, size_t n) {
+  using L = typename LaneOf<E>::type;
+  const E *pa = static_cast<const E*>(a), *pb = static_cast<const E*>(b);
+  E* po = static_cast<E*>(out);
+  for (size_t i = 0; i < n; i += L::kSize)
+    hn::Stream(Op::eval(load_lane(pa + i), load_lane(pb + i)).v, Tag<E>(), po + i);
+}
+
 // Bfloat16 as memory holds it. A vector of 32-bit words has the even elements in its low halves and the odd ones in its
 // high halves, where a float has the bits of its bfloat16: neither way needs a shuffle.
 struct PairsOfBFloat16 {
@@ -304,10 +314,20 @@ constexpr cpu::TileFn choose_tile() {
   else return &simd_tile<Op, E, kArity, kLight, kVectors>;
 }
 
-template <class Op, class E, int kArity, ResultKind kResult, bool kLight>
+// A few instructions on two inputs, with a result of their type.
+template <class Op, int kArity, ResultKind kResult, bool kLight>
+inline constexpr bool kLightBinary =
+    kLight && kArity == 2 && kResult == ResultKind::Same && !requires { Op::kScalarOnly; };
+
+template <class Op, class E, bool kBinary>
 constexpr cpu::TileRowsFn choose_rows() {
-  if constexpr (kLight && kArity == 2 && kResult == ResultKind::Same && !requires { Op::kScalarOnly; })
-    return &simd_rows<Op, E>;
+  if constexpr (kBinary) return &simd_rows<Op, E>;
+  else return nullptr;
+}
+
+template <class Op, class E, bool kBinary>
+constexpr cpu::TileFn choose_streamed() {
+  if constexpr (kBinary) return &simd_streamed<Op, E>;
   else return nullptr;
 }
 
@@ -354,11 +374,17 @@ void add_op(cpu::TileTable& table) {
   constexpr int kVectors = vectors_side_by_side(kOp);
   cpu::TileFn* row = table.fn[static_cast<size_t>(kOp)];
   auto slot = [row](CType type) -> cpu::TileFn& { return row[static_cast<size_t>(type)]; };
+  constexpr bool kBinary = kLightBinary<Op, kInfo.arity, kInfo.result, kLight>;
   cpu::TileRowsFn* rows = table.fn_rows[static_cast<size_t>(kOp)];
-  if constexpr (kHere & ctype_bit(CType::F32))
-    rows[static_cast<size_t>(CType::F32)] = choose_rows<Op, float, kInfo.arity, kInfo.result, kLight>();
-  if constexpr (kHere & ctype_bit(CType::F64))
-    rows[static_cast<size_t>(CType::F64)] = choose_rows<Op, double, kInfo.arity, kInfo.result, kLight>();
+  cpu::TileFn* streamed = table.fn_streamed[static_cast<size_t>(kOp)];
+  if constexpr (kHere & ctype_bit(CType::F32)) {
+    rows[static_cast<size_t>(CType::F32)] = choose_rows<Op, float, kBinary>();
+    streamed[static_cast<size_t>(CType::F32)] = choose_streamed<Op, float, kBinary>();
+  }
+  if constexpr (kHere & ctype_bit(CType::F64)) {
+    rows[static_cast<size_t>(CType::F64)] = choose_rows<Op, double, kBinary>();
+    streamed[static_cast<size_t>(CType::F64)] = choose_streamed<Op, double, kBinary>();
+  }
   if constexpr (kHere & ctype_bit(CType::F32))
     table.fn_bfloat16[static_cast<size_t>(kOp)] =
         choose_bfloat16_tile<Op, kInfo.arity, kInfo.result, (kLight || common_in_networks(kOp)), kVectors>();

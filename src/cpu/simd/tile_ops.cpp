@@ -58,6 +58,10 @@ TileRowsFn tile_fn_rows(ScalarOp op, CType type) {
   return best_table().fn_rows[static_cast<size_t>(op)][static_cast<size_t>(type)];
 }
 
+TileFn tile_fn_streamed(ScalarOp op, CType type) {
+  return best_table().fn_streamed[static_cast<size_t>(op)][static_cast<size_t>(type)];
+}
+
 TileFn tile_fn_bfloat16(ScalarOp op) { return best_table().fn_bfloat16[static_cast<size_t>(op)]; }
 
 void fill_tile(CType type, const void* value, void* out, size_t n) {

@@ -31,6 +31,11 @@ struct TileRows {
 using TileRowsFn = void (*)(TileRows a, TileRows b, void* out, size_t rows, size_t cols);
 TileRowsFn tile_fn_rows(ScalarOp op, CType type);
 
+// A binary operation of a few instructions on contiguous arrays whose result goes to memory past the cache. `out` is at a cache line and the result
+// whole lines; the caller ends the stream. Where both inputs come from memory, going through a buffer takes a third more time. Null for other operations.
+TileFn tile_fn_streamed(ScalarOp op, CType type);
+inline constexpr int64_t kLineBytes = 64;
+
 // The operation on float with inputs and output that are bfloat16 in memory. Null for operations beside which conversions are cheap.
 TileFn tile_fn_bfloat16(ScalarOp op);
 

@@ -8,6 +8,7 @@ namespace facula::cpu {
 struct TileTable {
   TileFn fn[kScalarOpCount][kCTypeCount] = {};
   TileRowsFn fn_rows[kScalarOpCount][kCTypeCount] = {};  // binary operations on rows that lie apart or repeat
+  TileFn fn_streamed[kScalarOpCount][kCTypeCount] = {};  // binary operations whose result goes past the cache
   TileFn fn_bfloat16[kScalarOpCount] = {};               // float operations on bfloat16 in memory
 };
 
