@@ -189,7 +189,7 @@ void int8_through_float(const MatmulArgs& args) {
 
 // Which of oneDNN's two ways a product of floats goes: through the primitive, or through sgemm. With eight threads and more the primitive shares
 // large products out better. With few, sgemm is ahead, but not where it has to turn B, as in a linear layer: for some rows to a thousand of them the
-// primitive's kernels for AVX-512 take a third to 95 % of its time (Zen 4, two threads). A primitive is made when its shape first occurs, which takes
+// primitive's kernels for AVX-512 take a fifth of its time to all of it (Zen 4, two threads). A primitive is made when its shape first occurs, which takes
 // half a millisecond: too long for small products.
 bool primitive_is_faster(const MatmulArgs& args, const Lead& a, const Lead& b, int threads) {
   if (args.batch != 1 || args.alpha != 1) return false;
