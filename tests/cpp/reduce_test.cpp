@@ -326,6 +326,39 @@ TEST(Reduce, LeavesMergeInAFixedTree) {
   }
 }
 
+// Zero has two signs, and -0 is what adds nothing: a sum is -0 where all its terms are, wherever its row lies, however long it is and whoever else
+// is in the call. The sum of nothing is +0.
+TEST(Reduce, SumsOfZerosKeepTheirSign) {
+  SCOPED_TRACE(facula_test::seed_text());
+  std::mt19937_64 rng(facula_test::test_seed() + 23);
+  auto is_negative = [](double v) { return std::signbit(v); };
+  for (ScalarType dtype : {kFloat, kDouble, kBFloat16, kHalf}) {
+    for (int64_t rows : {1, 2, 3, 33, 129}) {
+      for (int64_t cols : {1, 2, 3, 7, 8, 15, 31, 32, 33, 63, 64, 65, 127, 500, 5000}) {
+        SCOPED_TRACE(str(toString(dtype), " ", rows, " x ", cols));
+        std::vector<double> values(static_cast<size_t>(rows * cols), -0.0), want(static_cast<size_t>(rows));
+        for (int64_t r = 0; r < rows; ++r) {
+          const bool mixed = rng() % 3 == 0;
+          if (mixed)
+            values[static_cast<size_t>(r * cols + static_cast<int64_t>(rng() % static_cast<uint64_t>(cols)))] = 0.0;
+          want[static_cast<size_t>(r)] = mixed ? 0.0 : -0.0;
+        }
+        const Tensor x = new_tensor({rows, cols}, dtype, Device(kCPU));
+        set_values(x, values);
+        const Tensor turned = x.t().contiguous();
+        for (const std::vector<double>& got :
+             {values_of(facula::sum(x, 1)), values_of(facula::sum(x.t(), 0)), values_of(facula::sum(turned, 0))}) {
+          ASSERT_EQ(got, want);
+          for (size_t r = 0; r < got.size(); ++r) ASSERT_EQ(is_negative(got[r]), is_negative(want[r])) << "row " << r;
+        }
+        const bool all_negative = std::all_of(want.begin(), want.end(), is_negative);
+        ASSERT_EQ(is_negative(facula::sum(x).item<double>()), all_negative);
+      }
+    }
+    EXPECT_FALSE(is_negative(facula::sum(new_tensor({0}, dtype, Device(kCPU))).item<double>()));
+  }
+}
+
 TEST(Reduce, SumsStayAccurateOverMillions) {
   const int64_t n = 1 << 24;
   const Tensor x = new_tensor(n, kFloat, Device(kCPU));

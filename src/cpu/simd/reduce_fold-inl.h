@@ -50,9 +50,10 @@ template <class T>
 inline constexpr T kHighest =
     std::is_floating_point_v<T> ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
 
+// -0 is what adds nothing: +0 would turn a sum of -0 into +0, and only where a row is padded.
 struct AddFold {
   template <class T>
-  static constexpr T kIdentity = T(0);
+  static constexpr T kIdentity = std::is_floating_point_v<T> ? T(-0.0) : T(0);
   template <class T>
   static HWY_INLINE T scalar(T a, T b) {
     if constexpr (std::is_integral_v<T>) {

@@ -43,7 +43,11 @@ inline constexpr bool kIsPair<Pair<T>> = true;
 
 template <class Fold, class T>
 struct FoldKernel {
-  static void empty(const States& s, int64_t n) { std::fill_n(field<T>(s, 0), n, Fold::template kIdentity<T>); }
+  static void empty(const States& s, int64_t n) {
+    // A sum of nothing is +0, though what adds nothing is -0.
+    constexpr T kResult = std::is_same_v<Fold, AddFold> ? T{} : Fold::template kIdentity<T>;
+    std::fill_n(field<T>(s, 0), n, kResult);
+  }
 
   static void rows(const ReduceTile& tile, const States& s) {
     const T* p = static_cast<const T*>(tile.data);
