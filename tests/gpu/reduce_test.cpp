@@ -464,6 +464,7 @@ TEST(GpuReduce, Empty) {
     return values[0];
   };
   EXPECT_EQ(result(ReduceOp::Sum, 0.0f), 0.0f);
+  EXPECT_FALSE(std::signbit(result(ReduceOp::Sum, 0.0f)));
   EXPECT_EQ(result(ReduceOp::Prod, 0.0f), 1.0f);
   EXPECT_EQ(result(ReduceOp::Max, 0.0f), -std::numeric_limits<float>::infinity());
   EXPECT_EQ(result(ReduceOp::Min, 0.0f), std::numeric_limits<float>::infinity());
@@ -473,6 +474,37 @@ TEST(GpuReduce, Empty) {
   Program program;
   program.store(program.reduce(ReduceOp::Sum, program.load(kFloat)), kFloat);
   EXPECT_TRUE(run_on_gpu(program, {{0, 4}, 0b10}, {&none}, {})[0].empty());
+}
+
+// As on the CPU: a sum is -0 where all its terms are, whoever adds them.
+TEST(GpuReduce, SumsOfZerosKeepTheirSign) {
+  Generator64 random(15);
+  for (const Layout& l :
+       {Layout{{37, 96}, 0b10}, Layout{{5, 101}, 0b10, {}, {}, 1}, Layout{{700, 3}, 0b10}, Layout{{64, 48}, 0b01},
+        Layout{{48, 64}, 0b10, {1, 0}}, Layout{{900, 3}, 0b01}, Layout{{2, 70001}, 0b10}, Layout{{40000, 5}, 0b01}})
+    for (ScalarType dtype : {kFloat, kDouble, kBFloat16, kHalf}) {
+      SCOPED_TRACE(str(toString(dtype), ", ", text_of(l)));
+      Array x = make_array(l, dtype, [] { return -0.0; });
+      const bool rows = l.reduced == 0b10;
+      const int64_t results = l.sizes[rows ? 0 : 1], terms = l.sizes[rows ? 1 : 0];
+      std::vector<bool> negative(static_cast<size_t>(results), true);
+      for (int64_t r = 0; r < results; ++r) {
+        if (random() % 2 != 0) continue;
+        const int64_t term = static_cast<int64_t>(random() % static_cast<uint64_t>(terms));
+        set_number(x, x.at(rows ? std::vector{r, term} : std::vector{term, r}), 0.0);
+        negative[static_cast<size_t>(r)] = false;
+      }
+      Program program;
+      program.store(program.reduce(ReduceOp::Sum, program.load(dtype)), kDouble);
+      const auto bytes = run_on_gpu(program, l, {&x}, {})[0];
+      std::vector<double> sums(bytes.size() / sizeof(double));
+      std::memcpy(sums.data(), bytes.data(), bytes.size());
+      ASSERT_EQ(sums.size(), negative.size());
+      for (size_t r = 0; r < sums.size(); ++r) {
+        ASSERT_EQ(sums[r], 0.0);
+        ASSERT_EQ(std::signbit(sums[r]), negative[r]) << "result " << r;
+      }
+    }
 }
 
 // A mean far from zero costs the second moment nothing.

@@ -330,7 +330,8 @@ FACULA_DEVICE void reduce_rows(const ReduceArgs<P, L>& args) {
   if constexpr (L::kPartial) {
     static_cast<State*>(args.states)[static_cast<int64_t>(blockIdx.y) * args.outputs + output] = reader.state;
   } else {
-    const State states[1] = {reader.state};
+    State states[1] = {reader.state};
+    if (args.steps == 0) set_nothing(states[0]);
     store_results(args, at, states);
   }
 }

@@ -63,9 +63,11 @@ struct AddFold {
     if constexpr (kIsComplex<T>) return {a.re + b.re, a.im + b.im};
     else return expr::plus(a, b);
   }
+  // -0 is what adds nothing: +0 would turn a sum of -0 into +0.
   template <class T>
   static FACULA_DEVICE T identity() {
-    return cast<T>(int32_t(0));
+    if constexpr (kIsComplex<T>) return {-cast<decltype(T::re)>(int32_t(0)), -cast<decltype(T::im)>(int32_t(0))};
+    else return -cast<T>(int32_t(0));
   }
 };
 struct MultiplyFold {
@@ -147,6 +149,16 @@ struct FoldState {
   FACULA_DEVICE T first() const { return value; }
   FACULA_DEVICE int32_t second() const { return 0; }
 };
+
+// The state of a reduction that has no elements at all: a sum is +0 then.
+template <class State>
+FACULA_DEVICE void set_nothing(State& state) {
+  state.reset();
+}
+template <class T, class Position>
+FACULA_DEVICE void set_nothing(FoldState<AddFold, T, Position>& state) {
+  state.value = cast<T>(int32_t(0));
+}
 
 // ---- a value and where it stands ----------------------------------------------------------------------------------------------
 
