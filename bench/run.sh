@@ -99,18 +99,21 @@ check_system_blas() {
 blas = ctypes.CDLL("libopenblas.so.0")
 blas.openblas_get_corename.restype = ctypes.c_char_p
 print(blas.openblas_get_corename().decode())' 2>/dev/null || echo unknown)"
+  # Kernels of less than the chip can do: an OpenBLAS that has not heard of a chip takes what it knows, and a setting may have been made for another.
+  wanted=""
+  if grep -qw avx512_bf16 /proc/cpuinfo && grep -qw amx_tile /proc/cpuinfo; then wanted=SAPPHIRERAPIDS
+  elif grep -qw avx512vl /proc/cpuinfo; then wanted=SKYLAKEX
+  elif grep -qw avx2 /proc/cpuinfo; then wanted=HASWELL
+  fi
   case "$core" in
-    Prescott|Core2|Nehalem|unknown|Unknown)
-      wanted=""
-      if grep -qw avx512_bf16 /proc/cpuinfo && grep -qw amx_tile /proc/cpuinfo; then wanted=SAPPHIRERAPIDS
-      elif grep -qw avx512vl /proc/cpuinfo; then wanted=SKYLAKEX
-      elif grep -qw avx2 /proc/cpuinfo; then wanted=HASWELL
-      fi
-      if [ -n "$wanted" ] && [ -z "${OPENBLAS_CORETYPE:-}" ]; then
-        export OPENBLAS_CORETYPE="$wanted"
-        core="$wanted (set here; by itself it chose $core)"
-      fi ;;
+    Prescott|Core2|Nehalem|unknown|Unknown) ;;
+    Haswell|Zen|Excavator) if [ "$wanted" = HASWELL ]; then wanted=""; fi ;;
+    *) wanted="" ;;
   esac
+  if [ -n "$wanted" ]; then
+    core="$wanted (set here; ${OPENBLAS_CORETYPE:+from the environment }it was $core)"
+    export OPENBLAS_CORETYPE="$wanted"
+  fi
   blas="$blas, kernels for $core"
 }
 # ---- Training steps, in Python ----

@@ -27,12 +27,13 @@ using cpu::ReduceKernel;
 using cpu::ReduceTile;
 using cpu::States;
 
-constexpr size_t kMaxArrays = 33;         // loads, positions, stores
-constexpr int64_t kLeafBytes = 16 << 10;  // of a leaf that is read in place
-constexpr int64_t kLeavesAtOnce = 16;     // that one call of a kernel reduces
-constexpr int64_t kLeafRows = 64;         // of a leaf whose columns are outputs
-constexpr int64_t kMostOutputs = 1024;    // that a thread takes at once
-constexpr int64_t kFewColumns = 16;       // below: another dim, or several rows at once, make better columns
+constexpr size_t kMaxArrays = 33;              // loads, positions, stores
+constexpr int64_t kLeafBytes = 16 << 10;       // of a leaf that is read in place
+constexpr int64_t kExactLeafBytes = 64 << 10;  // likewise, where nothing is rounded
+constexpr int64_t kLeavesAtOnce = 16;          // that one call of a kernel reduces
+constexpr int64_t kLeafRows = 64;              // of a leaf whose columns are outputs
+constexpr int64_t kMostOutputs = 1024;         // that a thread takes at once
+constexpr int64_t kFewColumns = 16;            // below: another dim, or several rows at once, make better columns
 constexpr int64_t kWideColumns = 256;
 
 // The kept or the reduced dims, sorted from slow to fast and merged, with the strides of all arrays.
@@ -77,6 +78,19 @@ void build_dims(Dims& dims, IntArrayRef sizes, uint64_t mask, const int64_t* con
     dims.count = 1;
     dims.sizes[0] = 1;
     for (size_t a = 0; a < arrays; ++a) dims.strides[a][0] = 0;
+  }
+}
+
+// Whether no step of a reduction rounds, so that its leaves may have any length.
+bool is_exact(ReduceOp op, CType type) {
+  switch (op) {
+    case ReduceOp::Max:
+    case ReduceOp::Min:
+    case ReduceOp::Any:
+    case ReduceOp::All: return true;
+    case ReduceOp::Sum:
+    case ReduceOp::Prod: return type == CType::I32 || type == CType::I64 || type == CType::U64;
+    default: return false;
   }
 }
 
@@ -253,7 +267,9 @@ void Reduction::choose_layout() {
     const int64_t rows = std::max<int64_t>(1, most / std::max<int64_t>(fast_size, 1));
     block_size_ = kept_.sizes[block_dim_];
     layout_ = Layout::RowsAreOutputs;
-    leaf_ = std::min(std::max<int64_t>(fast_size, 1), most);
+    // A leaf ends with steps that wait for each other; sums are rounded less in short ones.
+    const bool long_leaves = direct_ && is_exact(p.reduction(), plan.types[p.reduced_value()]);
+    leaf_ = std::min(std::max<int64_t>(fast_size, 1), long_leaves ? kExactLeafBytes / element : most);
     sub_ = std::min({rows, block_size_, kMostOutputs, tile});
     if (reduced_.count > 1 && block_size_ < rows / 2) {
       layout_ = Layout::RowsAreReduced;

@@ -6,13 +6,29 @@
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 
+#include <bit>
+#include <cstring>
+
 HWY_BEFORE_NAMESPACE();
 namespace facula {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// What scatter.cpp does for any strides, in half the time: full vectors check 64 indices, and a loop of fixed length takes the elements. One by one:
-// the instructions that gather them take as long on some processors and twice as long on others.
+// Takes kCount elements. One by one: the instructions that gather them take as long on some processors and twice as long on others. Two of 4 bytes
+// are stored at once, which saves more than putting them together costs.
+template <int64_t kCount, class T>
+HWY_INLINE HWY_ATTR void take(const T* self, const int64_t* index, T* other) {
+  if constexpr (sizeof(T) == 4 && std::endian::native == std::endian::little) {
+    for (int64_t k = 0; k < kCount; k += 2) {
+      const uint64_t pair = self[index[k]] | static_cast<uint64_t>(self[index[k + 1]]) << 32;
+      std::memcpy(other + k, &pair, sizeof pair);
+    }
+  } else {
+    for (int64_t k = 0; k < kCount; ++k) other[k] = self[index[k]];
+  }
+}
+
+// What scatter.cpp does for any strides, in half the time or less: full vectors check 64 indices, and a loop of fixed length takes the elements.
 template <class T>
 HWY_INLINE HWY_ATTR bool gather_checked(const T* self, const int64_t* index, T* other, int64_t n, int64_t size) {
   constexpr int64_t kBlock = 64;
@@ -28,7 +44,7 @@ HWY_INLINE HWY_ATTR bool gather_checked(const T* self, const int64_t* index, T* 
       bits = hn::Or(bits, hn::Or(at, hn::Sub(last, at)));
     }
     if (!hn::AllFalse(d, hn::Lt(bits, hn::Zero(d)))) return false;
-    for (int64_t k = 0; k < kBlock; ++k) other[j + k] = self[index[j + k]];
+    take<kBlock>(self, index + j, other + j);
   }
   for (; j < n; ++j) {
     if (static_cast<uint64_t>(index[j]) >= static_cast<uint64_t>(size)) return false;

@@ -11,6 +11,7 @@
 #define FACULA_REDUCE_FOLD_INL_H_
 #endif
 
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include <algorithm>
@@ -195,6 +196,19 @@ struct BFloatLoad {
   static HWY_INLINE float scalar(uint16_t v) { return std::bit_cast<float>(static_cast<uint32_t>(v) << 16); }
 };
 
+// Whether a fold over memory asks for lines 8 KB before it needs them: where a vector takes several instructions, as with NaN, these fill what a
+// processor sees ahead before enough loads are on their way to keep memory busy. With one, more requests help nothing.
+template <class Fold, class T>
+inline constexpr bool kAsksAhead =
+    std::is_floating_point_v<T> && (std::is_same_v<Fold, MaxFold> || std::is_same_v<Fold, MinFold>);
+
+// Asks for the line before vector k of a step.
+template <class T, class Memory>
+HWY_INLINE void ask_ahead(const Memory* p, size_t k) {
+  constexpr size_t kAhead = 8192, kLine = 64;
+  if (k * kLanes<T> * sizeof(Memory) % kLine == 0) hwy::Prefetch(p + kAhead / sizeof(Memory));
+}
+
 // The fold of n elements. `Map` turns a vector of elements into the vector that is folded.
 struct NoMap {
   template <class V>
@@ -203,7 +217,7 @@ struct NoMap {
   }
 };
 
-template <class Fold, class T, class Map = NoMap, class Load = PlainLoad<T>>
+template <class Fold, class T, class Map = NoMap, class Load = PlainLoad<T>, bool kAhead = false>
 HWY_INLINE T fold_row(const typename Load::Memory* p, size_t n, const Map& map = {}) {
   const Wide<T> d;
   constexpr size_t kVectors = kVirtualLanes<T> / kLanes<T>;
@@ -213,7 +227,10 @@ HWY_INLINE T fold_row(const typename Load::Memory* p, size_t n, const Map& map =
   if (n >= kVirtualLanes<T>) {
     for (size_t k = 0; k < kVectors; ++k) acc[k] = map(Load::load(p + k * kLanes<T>));
     for (i = kVirtualLanes<T>; i + kVirtualLanes<T> <= n; i += kVirtualLanes<T>)
-      for (size_t k = 0; k < kVectors; ++k) acc[k] = Fold::vec(acc[k], map(Load::load(p + i + k * kLanes<T>)));
+      for (size_t k = 0; k < kVectors; ++k) {
+        if constexpr (kAhead) ask_ahead<T>(p + i + k * kLanes<T>, k);
+        acc[k] = Fold::vec(acc[k], map(Load::load(p + i + k * kLanes<T>)));
+      }
   }
   if (i < n) {
     // What is left goes through memory: the accumulators keep their registers in the loop above.
