@@ -196,8 +196,8 @@ struct BFloatLoad {
   static HWY_INLINE float scalar(uint16_t v) { return std::bit_cast<float>(static_cast<uint32_t>(v) << 16); }
 };
 
-// Whether a fold over memory asks for lines 8 KB before it needs them: where a vector takes several instructions, as with NaN, these fill what a
-// processor sees ahead before enough loads are on their way to keep memory busy. With one, more requests help nothing.
+// Whether a fold over memory asks for lines 8 KB before it needs them: where a vector takes several instructions, as maxima do for NaN, these fill what
+// a processor sees ahead before enough loads are on their way to keep memory busy. With one, more requests help nothing.
 template <class Fold, class T>
 inline constexpr bool kAsksAhead =
     std::is_floating_point_v<T> && (std::is_same_v<Fold, MaxFold> || std::is_same_v<Fold, MinFold>);

@@ -169,14 +169,14 @@ struct BoolKernel : FoldKernel<Fold, uint8_t> {
   }
 };
 
-// Reads bfloat16 where it lies, without a tile of floats in between.
+// Reads bfloat16 where it lies, without a tile of floats in between. Widening takes instructions too, so it asks ahead.
 template <class Fold>
 struct BFloatKernel : FoldKernel<Fold, float> {
   static void rows(const ReduceTile& tile, const States& s) {
     const uint16_t* p = static_cast<const uint16_t*>(tile.data);
     for (int64_t r = 0; r < tile.rows; ++r)
-      field<float>(s, 0)[r] = fold_row<Fold, float, NoMap, BFloatLoad, kAsksAhead<Fold, float>>(
-          p + r * tile.row_stride, static_cast<size_t>(tile.cols));
+      field<float>(s, 0)[r] =
+          fold_row<Fold, float, NoMap, BFloatLoad, true>(p + r * tile.row_stride, static_cast<size_t>(tile.cols));
   }
   static void columns(const ReduceTile& tile, const States& s) {
     fold_columns<Fold, float, BFloatLoad>(static_cast<const uint16_t*>(tile.data), static_cast<size_t>(tile.rows),
