@@ -83,6 +83,31 @@ run_gpu() {
 }
 if [ "$mode" = gpu ]; then run_gpu; fi
 
+# The kernels that OpenBLAS takes.
+blas_core() {
+  python3 -c 'import ctypes
+blas = ctypes.CDLL("libopenblas.so.0")
+blas.openblas_get_corename.restype = ctypes.c_char_p
+print(blas.openblas_get_corename().decode())' 2>/dev/null || echo unknown
+}
+
+# Kernels of less than the chip can do: an OpenBLAS that has not heard of a chip takes what it knows. The first name that it knows is taken.
+ask_for_blas_core() {
+  local own="$core" name names=() flags
+  flags="$(grep -m1 -E '^flags' /proc/cpuinfo || true) "
+  case "$flags" in *" amx_tile "*) names+=(SAPPHIRERAPIDS) ;; esac
+  case "$flags" in *" avx512vl "*) names+=(SKYLAKEX) ;; esac
+  case "$flags" in *" avx2 "*) names+=(HASWELL) ;; esac
+  for name in ${names[@]+"${names[@]}"}; do
+    export OPENBLAS_CORETYPE="$name"
+    core="$(blas_core)"
+    if [ "${core^^}" = "$name" ]; then break; fi
+    unset OPENBLAS_CORETYPE
+    core="$own"
+  done
+  if [ "$core" != "$own" ]; then core="$core (set here; by itself it chose $own)"; fi
+}
+
 # The system's libtorch takes whichever BLAS is installed. The reference BLAS, or OpenBLAS on a chip newer than itself,
 # would lose by an order of magnitude for reasons that are not the peer's.
 blas="built in"
@@ -95,25 +120,13 @@ check_system_blas() {
     *) die "libtorch would use ${blas:-no BLAS at all}: install libopenblas0-openmp and select it with
        update-alternatives --config libblas.so.3-$(uname -m)-linux-gnu" ;;
   esac
-  core="$(python3 -c 'import ctypes
-blas = ctypes.CDLL("libopenblas.so.0")
-blas.openblas_get_corename.restype = ctypes.c_char_p
-print(blas.openblas_get_corename().decode())' 2>/dev/null || echo unknown)"
-  # Kernels of less than the chip can do: an OpenBLAS that has not heard of a chip takes what it knows, and a setting may have been made for another.
-  wanted=""
-  if grep -qw avx512_bf16 /proc/cpuinfo && grep -qw amx_tile /proc/cpuinfo; then wanted=SAPPHIRERAPIDS
-  elif grep -qw avx512vl /proc/cpuinfo; then wanted=SKYLAKEX
-  elif grep -qw avx2 /proc/cpuinfo; then wanted=HASWELL
-  fi
+  # What OpenBLAS takes by itself; a setting in the environment may have been made for another machine.
+  unset OPENBLAS_CORETYPE
+  core="$(blas_core)"
   case "$core" in
-    Prescott|Core2|Nehalem|unknown|Unknown) ;;
-    Haswell|Zen|Excavator) if [ "$wanted" = HASWELL ]; then wanted=""; fi ;;
-    *) wanted="" ;;
+    Cooperlake|SapphireRapids|SkylakeX|Zen[2-9]*|Neoverse*|ARMV*|VORTEX|POWER*) ;;
+    *) ask_for_blas_core ;;
   esac
-  if [ -n "$wanted" ]; then
-    core="$wanted (set here; ${OPENBLAS_CORETYPE:+from the environment }it was $core)"
-    export OPENBLAS_CORETYPE="$wanted"
-  fi
   blas="$blas, kernels for $core"
 }
 # ---- Training steps, in Python ----

@@ -81,7 +81,7 @@ void build_dims(Dims& dims, IntArrayRef sizes, uint64_t mask, const int64_t* con
   }
 }
 
-// Whether no step of a reduction rounds, so that its leaves may have any length.
+// Whether no step of a reduction rounds, so that long leaves lose nothing.
 bool is_exact(ReduceOp op, CType type) {
   switch (op) {
     case ReduceOp::Max:
@@ -521,6 +521,7 @@ class Reduction::Worker {
     if (r_.direct_) {
       t.data = address(r_.direct_load_);
       t.row_stride = row_stride(r_.direct_load_);
+      t.goes_on = rows == 1 || t.row_stride == cols;
       return t;
     }
     eval_.begin(rows, cols);

@@ -359,6 +359,55 @@ TEST(Reduce, SumsOfZerosKeepTheirSign) {
   }
 }
 
+// Normalised rows of -0 are +0, however long they are and however many entries a vector has.
+TEST(Reduce, ZerosInNormsHaveOneSign) {
+  for (ScalarType dtype : {kFloat, kDouble})
+    for (int64_t n = 1; n <= 150; ++n) {
+      const Tensor x = full({3, n}, -0.0, TensorOptions().dtype(dtype));
+      for (double v : values_of(layer_norm(x, {n}))) {
+        ASSERT_EQ(v, 0.0);
+        ASSERT_FALSE(std::signbit(v)) << n;
+      }
+    }
+}
+
+// Reductions that round nothing have leaves of their own length; several of them, whole and not, for any number of threads.
+TEST(Reduce, ExactReductionsOfManyLeaves) {
+  SCOPED_TRACE(facula_test::seed_text());
+  std::mt19937_64 rng(facula_test::test_seed() + 31);
+  const int before = get_num_threads();
+  for (int64_t around : {1 << 12, 1 << 13, 1 << 14, 1 << 16, 1 << 18, 1 << 20})
+    for (int64_t n : {around - 1, around, around + 1, around + static_cast<int64_t>(rng() % 5000)}) {
+      SCOPED_TRACE(n);
+      const Tensor x = new_tensor(n, kFloat, Device(kCPU)), whole = new_tensor(n, kLong, Device(kCPU));
+      float* f = x.data_ptr<float>();
+      int64_t* w = whole.data_ptr<int64_t>();
+      uint64_t sum = 0;
+      for (int64_t i = 0; i < n; ++i) {
+        f[i] = static_cast<float>(static_cast<int64_t>(rng() >> 24)) - 5e11f;
+        w[i] = static_cast<int64_t>(rng());
+        sum += static_cast<uint64_t>(w[i]);
+      }
+      const float most = *std::max_element(f, f + n), least = *std::min_element(f, f + n);
+      Tensor one = facula::zeros({n}, kBool);
+      one.data_ptr<bool>()[rng() % static_cast<uint64_t>(n)] = true;
+      for (int threads : {1, 2, 3}) {
+        set_num_threads(threads);
+        EXPECT_EQ(x.max().item<float>(), most);
+        EXPECT_EQ(x.min().item<float>(), least);
+        EXPECT_EQ(whole.sum().item<int64_t>(), static_cast<int64_t>(sum));
+        EXPECT_EQ(whole.max().item<int64_t>(), *std::max_element(w, w + n));
+        EXPECT_TRUE(one.any().item<bool>());
+        EXPECT_FALSE(one.logical_not().all().item<bool>());
+        EXPECT_EQ(x.view({1, n}).expand({3, n}).amax(1).sum().item<float>(), most + most + most);
+      }
+      f[rng() % static_cast<uint64_t>(n)] = std::numeric_limits<float>::quiet_NaN();
+      EXPECT_TRUE(std::isnan(x.max().item<float>()));
+      EXPECT_TRUE(std::isnan(x.min().item<float>()));
+    }
+  set_num_threads(before);
+}
+
 TEST(Reduce, SumsStayAccurateOverMillions) {
   const int64_t n = 1 << 24;
   const Tensor x = new_tensor(n, kFloat, Device(kCPU));

@@ -1,7 +1,7 @@
 // The caching allocator on a device: the software GPU, or a real one. What needs a driver that can be held still is tested in
 // allocator_unit.cpp.
 #include "gpu/memory/allocator.h"
-#include "child.h"
+#include "cpp/child.h"
 #include "error_text.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
 // What is kept on disk: whole entries come back, everything else is refused and costs at most a warning.
-#include "child.h"
+#include "cpp/child.h"
 #include "error_text.h"
 #include "gpu/cache.h"
 #include "gpu/kernel.h"

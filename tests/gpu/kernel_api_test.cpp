@@ -1,5 +1,5 @@
 // Kernels of the user's own: arguments of every type, limits, and what the compiler has to say.
-#include "child.h"
+#include "cpp/child.h"
 #include "error_text.h"
 
 #include <facula/cuda.h>

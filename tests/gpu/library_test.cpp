@@ -1,5 +1,5 @@
 // Finding libraries at run time: which folders, in which order, and what is said when there is none.
-#include "child.h"
+#include "cpp/child.h"
 #include "gpu/driver/library.h"
 #include "scoped.h"
 

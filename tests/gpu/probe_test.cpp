@@ -1,5 +1,5 @@
 // Drivers tried in a process of their own, and what is remembered of it.
-#include "child.h"
+#include "cpp/child.h"
 #include "gpu/driver/library.h"
 #include "gpu/driver/probe.h"
 #include "scoped.h"

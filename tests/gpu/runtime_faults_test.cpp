@@ -1,6 +1,6 @@
 // Calls of the driver that fail: what is said, and that things work afterwards. The software GPU fails on request; on a real one
 // these tests have nothing to do.
-#include "child.h"
+#include "cpp/child.h"
 #include "error_text.h"
 #include "gpu/memory/allocator.h"
 #include "gpu/encoder.h"

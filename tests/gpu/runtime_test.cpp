@@ -1,6 +1,6 @@
 // Devices as threads see them, copies of bytes, reports of kernels, and what goes wrong.
 #include "gpu/runtime.h"
-#include "child.h"
+#include "cpp/child.h"
 #include "error_text.h"
 #include "gpu/memory/allocator.h"
 #include "gpu/encoder.h"

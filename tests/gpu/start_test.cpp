@@ -1,6 +1,6 @@
 // What a process finds at its start, and kernels that the driver does not take. What can go wrong is tried in processes of
 // their own, on the software GPU.
-#include "child.h"
+#include "cpp/child.h"
 #include "gpu/driver/driver.h"
 #include "gpu/kernel.h"
 #include "scoped.h"

@@ -196,17 +196,18 @@ struct BFloatLoad {
   static HWY_INLINE float scalar(uint16_t v) { return std::bit_cast<float>(static_cast<uint32_t>(v) << 16); }
 };
 
-// Whether a fold over memory asks for lines 8 KB before it needs them: where a vector takes several instructions, as maxima do for NaN, these fill what
-// a processor sees ahead before enough loads are on their way to keep memory busy. With one, more requests help nothing.
+// Whether a fold asks for lines 8 KB before it needs them, where memory goes on behind its row: where a vector takes several instructions, as maxima do
+// for NaN, these fill what a processor sees ahead before enough loads are on their way to keep memory busy. With one, more requests help nothing.
 template <class Fold, class T>
 inline constexpr bool kAsksAhead =
     std::is_floating_point_v<T> && (std::is_same_v<Fold, MaxFold> || std::is_same_v<Fold, MinFold>);
 
-// Asks for the line before vector k of a step.
+// Asks for the line before vector k of a step. The address may lie behind all memory, so it is no pointer before it is asked for.
 template <class T, class Memory>
 HWY_INLINE void ask_ahead(const Memory* p, size_t k) {
-  constexpr size_t kAhead = 8192, kLine = 64;
-  if (k * kLanes<T> * sizeof(Memory) % kLine == 0) hwy::Prefetch(p + kAhead / sizeof(Memory));
+  constexpr uintptr_t kAhead = 8192, kLine = 64;
+  if (k * kLanes<T> * sizeof(Memory) % kLine == 0)
+    hwy::Prefetch(reinterpret_cast<const Memory*>(reinterpret_cast<uintptr_t>(p) + kAhead));
 }
 
 // The fold of n elements. `Map` turns a vector of elements into the vector that is folded.
@@ -256,7 +257,21 @@ HWY_INLINE T fold_row(const typename Load::Memory* p, size_t n, const Map& map =
   return fold_lanes<Fold, T>(fold_vectors<Fold, T, kVectors>(acc));
 }
 
-// The same without vectors.
+// The fold of every row of a tile: out[r]. `kAhead`: ask for memory ahead where it goes on behind the rows.
+template <class Fold, class T, class Load, bool kAhead>
+HWY_INLINE void fold_rows(const ReduceTile& tile, T* out) {
+  const auto* p = static_cast<const typename Load::Memory*>(tile.data);
+  const auto cols = static_cast<size_t>(tile.cols);
+  if constexpr (kAhead)
+    if (tile.goes_on) {
+      for (int64_t r = 0; r < tile.rows; ++r)
+        out[r] = fold_row<Fold, T, NoMap, Load, true>(p + r * tile.row_stride, cols);
+      return;
+    }
+  for (int64_t r = 0; r < tile.rows; ++r) out[r] = fold_row<Fold, T, NoMap, Load>(p + r * tile.row_stride, cols);
+}
+
+// The fold of a row without vectors.
 template <class Fold, class T>
 HWY_INLINE T fold_row_plain(const T* p, size_t n) {
   constexpr size_t kCount = 8;

@@ -23,6 +23,7 @@ struct ReduceTile {
   const void* data = nullptr;
   int64_t rows = 0, cols = 0, row_stride = 0;
   int64_t first = 0, row_step = 0, col_step = 0;
+  bool goes_on = false;  // what lies behind a row is mostly read next
 };
 
 // Every function but those of LogSumExp gives the same bits with every instruction set: sums run in a number of virtual

@@ -60,8 +60,7 @@ struct FoldKernel {
           if (tile.rows > 1 && tile.cols <= kNarrow)
             return fold_narrow<Fold, T>(p, static_cast<size_t>(tile.rows), cols, static_cast<size_t>(tile.row_stride),
                                         out);
-        for (int64_t r = 0; r < tile.rows; ++r)
-          out[r] = fold_row<Fold, T, NoMap, PlainLoad<T>, kAsksAhead<Fold, T>>(p + r * tile.row_stride, cols);
+        fold_rows<Fold, T, PlainLoad<T>, kAsksAhead<Fold, T>>(tile, out);
         return;
       }
     }
@@ -173,10 +172,7 @@ struct BoolKernel : FoldKernel<Fold, uint8_t> {
 template <class Fold>
 struct BFloatKernel : FoldKernel<Fold, float> {
   static void rows(const ReduceTile& tile, const States& s) {
-    const uint16_t* p = static_cast<const uint16_t*>(tile.data);
-    for (int64_t r = 0; r < tile.rows; ++r)
-      field<float>(s, 0)[r] =
-          fold_row<Fold, float, NoMap, BFloatLoad, true>(p + r * tile.row_stride, static_cast<size_t>(tile.cols));
+    fold_rows<Fold, float, BFloatLoad, true>(tile, field<float>(s, 0));
   }
   static void columns(const ReduceTile& tile, const States& s) {
     fold_columns<Fold, float, BFloatLoad>(static_cast<const uint16_t*>(tile.data), static_cast<size_t>(tile.rows),

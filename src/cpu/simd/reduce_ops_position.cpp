@@ -71,7 +71,9 @@ struct PositionKernel {
       const T* p = static_cast<const T*>(tile.data) + r * tile.row_stride;
       const auto n = static_cast<size_t>(tile.cols);
       T extreme;
-      if constexpr (kVector) extreme = fold_row<Fold, T, NoMap, PlainLoad<T>, kAsksAhead<Fold, T>>(p, n);
+      if constexpr (kVector && kAsksAhead<Fold, T>)
+        extreme = tile.goes_on ? fold_row<Fold, T, NoMap, PlainLoad<T>, true>(p, n) : fold_row<Fold, T>(p, n);
+      else if constexpr (kVector) extreme = fold_row<Fold, T>(p, n);
       else extreme = fold_row_plain<Fold, T>(p, n);
       field<T>(s, 0)[r] = extreme;
       field<int64_t>(s, 1)[r] =

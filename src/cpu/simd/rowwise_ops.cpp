@@ -299,7 +299,7 @@ HWY_INLINE T short_moments(const T* in, size_t n, T& mean) {
   alignas(64) T x[kVirtualLanes<T>];
   alignas(64) T e[kVirtualLanes<T>];
   const size_t vectors = (n + kLanes<T> - 1) / kLanes<T>, last = (vectors - 1) * kLanes<T>;
-  hn::Store(hn::Zero(d), d, x + last);
+  hn::Store(hn::Set(d, AddFold::kIdentity<T>), d, x + last);
   std::memcpy(x, in, n * sizeof(T));
   if constexpr (kShift) {
     for (size_t k = 0; k <= last; k += kLanes<T>) hn::Store(hn::Load(d, x + k), d, e + k);

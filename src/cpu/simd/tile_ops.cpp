@@ -80,7 +80,10 @@ uint64_t division_faults() { return division_fault_count; }
 
 std::vector<int64_t> available_targets() {
   std::vector<int64_t> targets;
-  const int64_t supported = hwy::SupportedTargets() & (HWY_TARGETS | HWY_ATTAINABLE_TARGETS);
+  // Highway looks at the processor again and forgets which targets were disabled in what it calls from then on; it is told once more.
+  const int64_t allowed = hwy::SupportedTargets();
+  hwy::GetChosenTarget().Update(allowed);
+  const int64_t supported = allowed & (HWY_TARGETS | HWY_ATTAINABLE_TARGETS);
   for (const int64_t target : kTargetsBestFirst) {
     if (supported & target) targets.push_back(target);
   }
