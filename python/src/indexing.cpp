@@ -3,6 +3,7 @@
 #include <facula/facula.h>
 
 #include "arguments.h"
+#include "core/shape.h"
 #include "exchange.h"
 #include "from_python.h"
 
@@ -41,8 +42,7 @@ Range read_slice(PyObject* slice) {
 // `named` is the dim as the user counts it.
 Tensor selected(const Tensor& t, size_t dim, int64_t index, size_t named) {
   const int64_t size = t.impl()->sizes[dim];
-  FACULA_CHECK(index >= -size && index < size, IndexError, "index ", index, " is out of bounds for dimension ", named,
-               " with size ", size);
+  if (index < -size || index >= size) raise_out_of_bounds("index: ", index, static_cast<int64_t>(named), size);
   return facula::select(t, static_cast<int64_t>(dim), index);
 }
 
@@ -53,8 +53,9 @@ Tensor sliced(const Tensor& t, size_t dim, const Range& r) {
 void check_dims(const Tensor& self, size_t named) {
   const size_t dims = self.impl()->sizes.size();
   FACULA_CHECK(named <= dims || dims > 0, IndexError,
-               "invalid index of a 0-dim tensor. Use `tensor.item()` to convert a 0-dim tensor to a number");
-  FACULA_CHECK(named <= dims, IndexError, "too many indices for tensor of dimension ", dims, " (got ", named, ")");
+               "index: invalid index of a 0-dim tensor. Use `tensor.item()` to convert a 0-dim tensor to a number");
+  FACULA_CHECK(named <= dims, IndexError, "index: too many indices for tensor of dimension ", dims, " (got ", named,
+               ")");
 }
 
 // The view that a tuple of integers, slices, None and "..." makes; `self` itself where it takes everything. False when

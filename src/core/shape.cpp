@@ -16,8 +16,11 @@ int64_t checked_numel(IntArrayRef sizes, size_t element_size, const char* op) {
   int64_t count = 1;
   bool overflow = false, empty = false;
   for (int64_t s : sizes) {
-    FACULA_CHECK(s >= 0, ShapeError, op, ": Trying to create tensor with negative dimension ", s, ": ", to_text(sizes),
-                 ". Sizes must be 0 or more");
+    FACULA_CHECK(
+        s >= 0, ShapeError, op, ": Trying to create tensor with negative dimension ", s, ": ", to_text(sizes),
+        s == INT64_MIN
+            ? ", which is what a NaN or an infinity becomes as an integer. Check the arithmetic that produced it"
+            : ". Sizes must be 0 or more");
     empty |= s == 0;
     overflow |= __builtin_mul_overflow(count, s == 0 ? 1 : s, &count);
   }
@@ -157,6 +160,16 @@ int64_t wrap_dim(int64_t dim, int64_t rank, const char* op) {
   return dim < 0 ? dim + bound : dim;
 }
 
+std::string allowed_indices(int64_t size, bool wraps) {
+  if (size == 0) return "there is nothing to index";
+  return str("it must lie in [", wraps ? -size : 0, ", ", size - 1, "]");
+}
+
+void raise_out_of_bounds(const char* prefix, int64_t index, int64_t dim, int64_t size, bool wraps) {
+  throw IndexError(str(prefix, "index ", index, " is out of bounds for dimension ", dim, " with size ", size, "; ",
+                       allowed_indices(size, wraps)));
+}
+
 DimVector wrap_dims(IntArrayRef dims, int64_t rank, const char* op) {
   DimVector wrapped;
   DimMask seen;
@@ -240,10 +253,11 @@ DimVector infer_size(IntArrayRef target, int64_t numel, const char* op) {
   for (size_t i = 0; i < target.size(); ++i) {
     if (target[i] == -1) {
       FACULA_CHECK(!hole, ShapeError, op, ": only one dimension can be inferred, but ", to_text(target),
-                   " has several -1");
+                   " has several -1; give all sizes but one");
       hole = i;
     } else {
-      FACULA_CHECK(target[i] >= 0, ShapeError, op, ": invalid shape dimension ", target[i], " in ", to_text(target));
+      FACULA_CHECK(target[i] >= 0, ShapeError, op, ": invalid shape dimension ", target[i], " in ", to_text(target),
+                   "; sizes must be 0 or more, and one may be -1");
       overflow |= __builtin_mul_overflow(known, target[i], &known);
     }
   }
@@ -252,9 +266,11 @@ DimVector infer_size(IntArrayRef target, int64_t numel, const char* op) {
     return out;
   }
   FACULA_CHECK(!(hole && known == 0), ShapeError, op, ": cannot reshape tensor of ", numel, " elements into shape ",
-               to_text(target), " because the unspecified dimension size -1 can be any value and is ambiguous");
+               to_text(target),
+               " because the unspecified dimension size -1 can be any value and is ambiguous; give that size");
   FACULA_CHECK(!overflow && !hole && known == numel, ShapeError, op, ": shape '", to_text(target),
-               "' is invalid for input of size ", numel);
+               "' is invalid for input of size ", numel,
+               hole ? "; the sizes that are given must divide it" : "; the sizes must multiply to it");
   return out;
 }
 

@@ -28,6 +28,12 @@ int64_t storage_extent(IntArrayRef sizes, IntArrayRef strides, int64_t offset);
 
 // Maps dim in [-rank, rank) to [0, rank); a zero-dim tensor counts as rank 1. Throws IndexError.
 int64_t wrap_dim(int64_t dim, int64_t rank, const char* op);
+// What a user reads of an index that an op does not take: "PREFIXindex 7 is out of bounds for dimension 0 with size 5;
+// it must lie in [-5, 4]". `wraps`: negative ones count from the end.
+[[noreturn]] FACULA_API void raise_out_of_bounds(const char* prefix, int64_t index, int64_t dim, int64_t size,
+                                                 bool wraps = true);
+// The last part of that text.
+std::string allowed_indices(int64_t size, bool wraps = true);
 DimVector wrap_dims(IntArrayRef dims, int64_t rank, const char* op);  // also refuses repeats
 DimMask dim_mask(IntArrayRef dims, int64_t rank, const char* op);     // empty dims means all
 

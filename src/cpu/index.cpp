@@ -4,6 +4,7 @@
 
 #include "core/dispatch.h"
 #include "core/kernel_table.h"
+#include "core/shape.h"
 #include "cpu/accumulate.h"
 #include "cpu/parallel.h"
 #include "cpu/rows.h"
@@ -34,12 +35,11 @@ void WalkDims::normalise(int key) {
   n = kept + 1;
 }
 
-void raise_out_of_range(const IndexErrorText& text, int64_t index, int64_t size) {
+void raise_out_of_range(const IndexErrorText& text, int64_t index, int64_t size, bool wraps) {
   if (text.flat)
-    throw IndexError(
-        str(text.prefix, "out of range: tried to access index ", index, " on a tensor of ", size, " elements"));
-  throw IndexError(
-      str(text.prefix, "index ", index, " is out of bounds for dimension ", text.dim, " with size ", size));
+    throw IndexError(str(text.prefix, "out of range: tried to access index ", index, " on a tensor of ", size,
+                         " elements; ", allowed_indices(size, wraps)));
+  raise_out_of_bounds(text.prefix, index, text.dim, size, wraps);
 }
 
 namespace {
@@ -86,7 +86,7 @@ bool term_in_range(const IndexWalk& w, const IndexWalk::Term& t, int64_t begin, 
       if (v >= t.size || v < (w.wrap ? -t.size : 0)) {
         IndexErrorText text = w.error;
         text.dim = t.dim;
-        raise_out_of_range(text, v, t.size);
+        raise_out_of_range(text, v, t.size, w.wrap);
       }
     }
   }

@@ -71,14 +71,13 @@ void for_runs(const WalkDims& walk, int64_t begin, int64_t end, F&& f) {
   }
 }
 
-// How an index out of range is told: "PREFIXindex 7 is out of bounds for dimension 0 with size 5", or for `flat` ones
-// in terms of the number of elements.
+// How an index out of range is told: as raise_out_of_bounds does, or for `flat` ones by the number of elements.
 struct IndexErrorText {
   const char* prefix;
   int64_t dim;
   bool flat = false;
 };
-[[noreturn]] void raise_out_of_range(const IndexErrorText& text, int64_t index, int64_t size);
+[[noreturn]] void raise_out_of_range(const IndexErrorText& text, int64_t index, int64_t size, bool wraps);
 
 // The memory that a walk touches: kernels of GPUs run behind the caller's back and must tell whose memory they use.
 struct WalkMemory {

@@ -36,7 +36,7 @@ WalkDims all_positions(const GatherWalk& w, int key) {
   for_runs(all, 0, all.numel(), [&](const int64_t* offset, int64_t n) {
     for (int64_t j = 0; j < n; ++j) {
       const int64_t v = w.index[offset[2] + j * step];
-      if (static_cast<uint64_t>(v) >= static_cast<uint64_t>(w.size)) raise_out_of_range(w.error, v, w.size);
+      if (static_cast<uint64_t>(v) >= static_cast<uint64_t>(w.size)) raise_out_of_range(w.error, v, w.size, false);
     }
   });
   FACULA_INTERNAL_CHECK(false);

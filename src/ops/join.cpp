@@ -170,11 +170,12 @@ Tensor joined(TensorList tensors, int64_t dim) {
     if (is_skipped(*t)) continue;
     FACULA_CHECK(t->sizes.size() == sizes.size(), ShapeError, op, ": Tensors must have same number of dimensions: got ",
                  first->dim(), " and ", t->dim(), " (sizes ", to_text(first->sizes), " and ", to_text(t->sizes),
-                 " for tensor number ", k, ")");
+                 " for tensor number ", k, "); unsqueeze adds a dimension of size 1");
     for (size_t j = 0; j < sizes.size(); ++j)
       FACULA_CHECK(j == d || t->sizes[j] == sizes[j], ShapeError, op,
                    ": Sizes of tensors must match except in dimension ", d, ". Expected size ", sizes[j],
-                   " but got size ", t->sizes[j], " for tensor number ", k, " in the list.");
+                   " but got size ", t->sizes[j], " for tensor number ", k, " in the list. The shapes are ",
+                   to_text(first->sizes), " and ", to_text(t->sizes), "; only dimension ", d, " may differ");
     FACULA_CHECK(!__builtin_add_overflow(sizes[d], t->sizes[d], &sizes[d]), ShapeError, op,
                  ": the joined size overflows 64 bits");
     plain &= t->contiguous && t->dtype == dtype;
@@ -240,7 +241,7 @@ Tensor stack(TensorList tensors, int64_t dim) {
     const TensorImpl* t = tensors[k].impl();
     FACULA_CHECK(IntArrayRef(t->sizes) == IntArrayRef(first->sizes), ShapeError,
                  "stack: stack expects each tensor to be equal size, but got ", to_text(first->sizes),
-                 " at entry 0 and ", to_text(t->sizes), " at entry ", k);
+                 " at entry 0 and ", to_text(t->sizes), " at entry ", k, "; cat joins along a dimension that there is");
     plain &= t->contiguous && t->dtype == dtype;
   }
   DimVector sizes(first->sizes);

@@ -27,8 +27,7 @@ bool is_mask(const Tensor& t) { return t.impl()->dtype == ScalarType::Bool || t.
 
 Tensor select_checked(const Tensor& t, int64_t dim, int64_t index, int64_t named_dim, const char* op) {
   const int64_t size = t.impl()->sizes[usize(dim)];
-  FACULA_CHECK(index >= -size && index < size, IndexError, op, ": index ", index, " is out of bounds for dimension ",
-               named_dim, " with size ", size);
+  if (index < -size || index >= size) raise_out_of_bounds(str(op, ": ").c_str(), index, named_dim, size);
   return facula::select(t, dim, index);
 }
 

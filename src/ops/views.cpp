@@ -73,10 +73,11 @@ Tensor expanded(const Tensor& self, IntArrayRef size) {
       want = have;
     }
     FACULA_CHECK(want >= 0, ShapeError, op, ": the expanded size ", want, " at dimension ", d, " of ", to_text(size),
-                 " is negative");
+                 " is negative; -1 keeps a size");
     FACULA_CHECK(want == have || have == 1, ShapeError, op, ": The expanded size of the tensor (", want,
                  ") must match the existing size (", have, ") at non-singleton dimension ", d,
-                 ".  Target sizes: ", to_text(size), ".  Tensor sizes: ", to_text(i.sizes));
+                 ".  Target sizes: ", to_text(size), ".  Tensor sizes: ", to_text(i.sizes),
+                 ".  Only sizes of 1 expand; repeat() copies others");
     sizes[d] = want;
     strides[d] = want == have ? stride : 0;
   }
@@ -263,7 +264,7 @@ Tensor select(const Tensor& self, int64_t dim, int64_t index) {
   size_t d = usize(wrap_dim(dim, i.dim(), "select"));
   int64_t size = i.sizes[d];
   FACULA_CHECK(index >= -size && index < size, IndexError, "select: select(): index ", index,
-               " out of range for tensor of size ", to_text(i.sizes), " at dimension ", d);
+               " out of range for tensor of size ", to_text(i.sizes), " at dimension ", d, "; ", allowed_indices(size));
   DimVector sizes(i.sizes), strides(i.strides);
   int64_t offset = i.storage_offset + (index < 0 ? index + size : index) * strides[d];
   sizes.erase(d);
@@ -405,7 +406,8 @@ Tensor as_strided(const Tensor& self, IntArrayRef size, IntArrayRef stride, std:
   for (int64_t s : stride)
     FACULA_CHECK(s >= 0, ValueError,
                  "as_strided: Negative strides are not supported at the moment, got strides: ", to_text(stride));
-  FACULA_CHECK(offset >= 0, ValueError, "as_strided: Tensor: invalid storage offset ", offset);
+  FACULA_CHECK(offset >= 0, ValueError, "as_strided: Tensor: invalid storage offset ", offset,
+               "; it must be 0 or more");
   int64_t last = offset;
   bool overflow = false, empty = false;
   for (size_t d = 0; d < size.size(); ++d) {
@@ -421,7 +423,8 @@ Tensor as_strided(const Tensor& self, IntArrayRef size, IntArrayRef stride, std:
                "as_strided: sizes ", to_text(size), ", strides ", to_text(stride), ", storage offset ", offset,
                ", and itemsize ", element,
                overflow ? std::string(" address memory beyond 64 bits,") : str(" requiring a storage size of ", bytes),
-               " are out of bounds for storage of size ", i.storage->nbytes());
+               " are out of bounds for storage of size ", i.storage->nbytes(),
+               ". Take a smaller view, or resize_ the tensor first");
   return view_of(self, size, stride, offset);
 }
 

@@ -79,6 +79,7 @@ const std::vector<Case>& cases() {
        }},
       {"index out of range", [](Scene& s) { s.a[2]; }},
       {"select out of range", [](Scene& s) { s.a.select(1, -4); }},
+      {"index where there is nothing", [](Scene& s) { s.a.narrow(0, 0, 0)[0]; }},
       {"index of a number", [](Scene& s) { s.line[0][0]; }},
       {"too many indices",
        [](Scene& s) {
@@ -91,6 +92,14 @@ const std::vector<Case>& cases() {
       {"index_put_ out of range",
        [](Scene& s) {
          s.line.index_put_({tensor({1, -11})}, 0.0);
+       }},
+      {"index_put_ of values that do not fit",
+       [](Scene& s) {
+         s.a.index_put_({tensor({0, 1})}, s.line);
+       }},
+      {"take out of range",
+       [](Scene& s) {
+         s.a.take(tensor({0, 6}));
        }},
       {"float index tensor", [](Scene& s) { s.line.index({s.line}); }},
       {"slice with step 0", [](Scene& s) { s.line.index({Slice(None, None, 0)}); }},
@@ -137,6 +146,14 @@ const std::vector<Case>& cases() {
        [](Scene& s) {
          s.a.view({4, 2});
        }},
+      {"view of a size that does not divide",
+       [](Scene& s) {
+         s.a.view({4, -1});
+       }},
+      {"view of nothing with a size to infer",
+       [](Scene& s) {
+         s.a.narrow(0, 0, 0).view({0, -1});
+       }},
       {"two sizes to infer",
        [](Scene& s) {
          s.a.view({-1, -1});
@@ -144,6 +161,10 @@ const std::vector<Case>& cases() {
       {"expand of a size",
        [](Scene& s) {
          s.a.expand({2, 4});
+       }},
+      {"expand to a negative size",
+       [](Scene& s) {
+         s.a.expand({-2, 3});
        }},
       {"resize_ of foreign memory",
        [](Scene&) {
@@ -174,6 +195,10 @@ const std::vector<Case>& cases() {
       {"cat of shapes that do not fit",
        [](Scene& s) {
          cat({s.a, s.b}, 1);
+       }},
+      {"cat of another number of dims",
+       [](Scene& s) {
+         cat({s.a, s.line}, 0);
        }},
       {"cat of nothing", [](Scene&) { cat(TensorList{}); }},
       {"stack of shapes that differ",
