@@ -53,7 +53,7 @@ Tensor sliced(const Tensor& t, size_t dim, const Range& r) {
 void check_dims(const Tensor& self, size_t named) {
   const size_t dims = self.impl()->sizes.size();
   FACULA_CHECK(named <= dims || dims > 0, IndexError,
-               "index: invalid index of a 0-dim tensor. Use `tensor.item()` to convert a 0-dim tensor to a number");
+               "index: invalid index of a 0-dim tensor. Use `tensor.item()` to convert it to a number");
   FACULA_CHECK(named <= dims, IndexError, "index: too many indices for tensor of dimension ", dims, " (got ", named,
                ")");
 }
@@ -67,7 +67,7 @@ bool basic_view(const Tensor& self, PyObject* const* items, size_t count, Tensor
     if (items[i] == Py_Ellipsis) ++ellipses;
     else if (items[i] != Py_None) ++named;
   }
-  FACULA_CHECK(ellipses <= 1, IndexError, "an index can only have a single ellipsis ('...'), got ", ellipses);
+  FACULA_CHECK(ellipses <= 1, IndexError, "index: an index can only have a single ellipsis ('...'), got ", ellipses);
   check_dims(self, named);
   view = self;
   size_t dim = 0, self_dim = 0;
@@ -101,7 +101,8 @@ Tensor index_tensor(const Tensor& given) {
   const ScalarType t = given.scalar_type();
   if (t == kLong || t == kBool || t == kByte) return given;
   FACULA_CHECK(isIntegralType(t, false) || given.numel() == 0, IndexError,
-               "tensors used as indices must be long, int, byte or bool tensors, got ", dtype_name(t));
+               "index: tensors used as indices must be long, int, byte or bool tensors, got ", dtype_name(t),
+               "; convert it to int64");
   return given.to(kLong);
 }
 
@@ -125,7 +126,7 @@ TensorIndex to_index(PyObject* item) {
   if (PySequence_Check(item) && !PyUnicode_Check(item) && !PyBytes_Check(item))
     return index_tensor(tensor_from_data(item, std::nullopt, std::nullopt));
   throw IndexError(
-      str("only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices "
+      str("index: only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices "
           "(got ",
           Py_TYPE(item)->tp_name, ")"));
 }

@@ -19,7 +19,7 @@ int64_t checked_numel(IntArrayRef sizes, size_t element_size, const char* op) {
     FACULA_CHECK(
         s >= 0, ShapeError, op, ": Trying to create tensor with negative dimension ", s, ": ", to_text(sizes),
         s == INT64_MIN
-            ? ", which is what a NaN or an infinity becomes as an integer. Check the arithmetic that produced it"
+            ? ". That number is what a NaN or an infinity becomes as an integer; check the arithmetic that produced it"
             : ". Sizes must be 0 or more");
     empty |= s == 0;
     overflow |= __builtin_mul_overflow(count, s == 0 ? 1 : s, &count);
@@ -265,8 +265,8 @@ DimVector infer_size(IntArrayRef target, int64_t numel, const char* op) {
     out[*hole] = numel / known;
     return out;
   }
-  FACULA_CHECK(!(hole && known == 0), ShapeError, op, ": cannot reshape tensor of ", numel, " elements into shape ",
-               to_text(target),
+  FACULA_CHECK(!(hole && known == 0 && numel == 0), ShapeError, op, ": cannot reshape tensor of ", numel,
+               " elements into shape ", to_text(target),
                " because the unspecified dimension size -1 can be any value and is ambiguous; give that size");
   FACULA_CHECK(!overflow && !hole && known == numel, ShapeError, op, ": shape '", to_text(target),
                "' is invalid for input of size ", numel,

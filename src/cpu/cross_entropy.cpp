@@ -1,6 +1,7 @@
 // The CPU kernels of cross entropy and its gradient: they walk the rows of a contiguous matrix with threads.
 #include "core/kernel_table.h"
 #include "core/tensor_impl.h"
+#include "cpu/class_labels.h"
 #include "cpu/convert.h"
 #include "cpu/parallel.h"
 #include "cpu/rows.h"
@@ -98,8 +99,7 @@ class BadLabel {
     return true;
   }
   void check(int64_t classes) const {
-    FACULA_CHECK(!any_.load(), IndexError, "cross_entropy_loss: Target ", found_.load(), " is out of bounds for ",
-                 classes, " classes");
+    if (any_.load()) raise_no_class("cross_entropy_loss", found_.load(), classes);
   }
 
  private:

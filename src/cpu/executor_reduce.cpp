@@ -521,7 +521,8 @@ class Reduction::Worker {
     if (r_.direct_) {
       t.data = address(r_.direct_load_);
       t.row_stride = row_stride(r_.direct_load_);
-      t.goes_on = rows == 1 || t.row_stride == cols;
+      // A row alone goes on when it is a piece of a longer one, or when nothing but it is reduced.
+      t.goes_on = rows == 1 ? r_.cuts_ > 1 || r_.reduced_.count == 1 : t.row_stride == cols;
       return t;
     }
     eval_.begin(rows, cols);

@@ -2,17 +2,13 @@
 #include "core/dispatch.h"
 #include "core/kernel_table.h"
 #include "core/tensor_impl.h"
+#include "cpu/class_labels.h"
 
 #include <facula/reduction.h>
 #include <facula/tensor.h>
 
 namespace facula {
 namespace {
-
-[[noreturn]] void raise_out_of_bounds(int64_t label, int64_t classes) {
-  throw IndexError(str("nll_loss: Target ", label, " is out of bounds for ", classes,
-                       " classes. Targets are class numbers from 0 to ", classes - 1, ", or ignore_index"));
-}
 
 // `self` is [classes] or [n, classes] with any strides, or contiguous [n, classes, ...]; `target` and `weight` are contiguous, `weight` may
 // be undefined. The result is contiguous.
@@ -39,7 +35,7 @@ void run(const TensorImpl* x, const TensorImpl* target, const TensorImpl* weight
         continue;
       }
       if (label < 0 || label >= classes) [[unlikely]]
-        raise_out_of_bounds(label, classes);
+        raise_no_class("nll_loss", label, classes);
       const double share = shares ? static_cast<double>(shares[label]) : 1.0;
       const double loss = -share * static_cast<double>(data[n * batch_stride + label * class_stride + k]);
       if (reduction == Reduction::None) out[i] = static_cast<T>(loss);

@@ -232,8 +232,8 @@ Tensor Tensor::toType(ScalarType t) const {
 
 Scalar Tensor::item() const {
   const TensorImpl& i = impl_of(*this, "item");
-  FACULA_CHECK(i.numel == 1, ValueError, "item: a Tensor with ", i.numel,
-               " elements cannot be converted to Scalar; take one with [], or reduce it first");
+  FACULA_CHECK(i.numel == 1, ValueError, "item: a Tensor with ", i.numel, " elements cannot be converted to Scalar",
+               i.numel == 0 ? "; it holds no value" : "; take one with [], or reduce it first");
   FACULA_CHECK(!(i.tracking & detail::kTracksBatch), NotSupportedError,
                "item: inside vmap a tensor stands for every entry of a batch, which may differ; compute with ops, e.g. "
                "where(), instead of reading values");

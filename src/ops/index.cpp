@@ -106,7 +106,7 @@ class Places {
       FACULA_CHECK(m->sizes[j] == sizes_[d + j], IndexError, op_, ": The shape of the mask ", to_text(m->sizes),
                    " at index ", j, " does not match the shape of the indexed tensor ", to_text(self_.sizes),
                    " at index ", static_cast<size_t>(used) + j, " (index number ", number,
-                   "); a mask has the sizes of the dimensions that it takes from");
+                   "); a mask must have the sizes of the dimensions that it selects from");
     FACULA_CHECK(!m->device.is_meta(), NotSupportedError, op_,
                  ": the shape of the result depends on the values of a mask, which a meta tensor does not have");
     const Tensor bytes = as_contiguous(mask);
@@ -287,7 +287,7 @@ void index_put_(Tensor& self, ArrayRef<std::optional<Tensor>> indices, const Ten
   }
   FACULA_CHECK(fits, ShapeError, kOp, ": shape mismatch: value tensor of shape ", to_text(v->sizes),
                " cannot be broadcast to indexing result of shape ", to_text(target),
-               "; its sizes must be equal or 1, counted from the last dimension");
+               "; it may not have more dimensions, and its sizes must be equal or 1, counted from the last");
   if (s->device.is_meta()) return mark_written(self);
   IndexWalk w;
   w.error.prefix = "index_put_: ";

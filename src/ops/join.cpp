@@ -241,7 +241,7 @@ Tensor stack(TensorList tensors, int64_t dim) {
     const TensorImpl* t = tensors[k].impl();
     FACULA_CHECK(IntArrayRef(t->sizes) == IntArrayRef(first->sizes), ShapeError,
                  "stack: stack expects each tensor to be equal size, but got ", to_text(first->sizes),
-                 " at entry 0 and ", to_text(t->sizes), " at entry ", k, "; cat joins along a dimension that there is");
+                 " at entry 0 and ", to_text(t->sizes), " at entry ", k, "; cat joins along an existing dimension");
     plain &= t->contiguous && t->dtype == dtype;
   }
   DimVector sizes(first->sizes);

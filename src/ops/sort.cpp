@@ -58,7 +58,7 @@ std::tuple<Tensor, Tensor> topk(const Tensor& self, int64_t k, int64_t dim, bool
   dim = wrap_dim(dim, s->dim(), "topk");
   const int64_t n = s->dim() == 0 ? 1 : s->sizes[static_cast<size_t>(dim)];
   FACULA_CHECK(k >= 0 && k <= n, IndexError, "topk: selected index k out of range: k is ", k, ", but dimension ", dim,
-               " has ", n, " entries; it must lie in [0, ", n, "]");
+               " has ", n, " entries; k must lie in [0, ", n, "]");
   DimVector sizes = s->sizes;
   if (s->dim() > 0) sizes[static_cast<size_t>(dim)] = k;
   else if (k == 0) sizes.push_back(0);

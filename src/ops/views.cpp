@@ -419,12 +419,12 @@ Tensor as_strided(const Tensor& self, IntArrayRef size, IntArrayRef stride, std:
   int64_t bytes = 0, element = static_cast<int64_t>(elementSize(i.dtype));
   overflow |= __builtin_add_overflow(last, 1, &last);
   overflow |= __builtin_mul_overflow(last, element, &bytes);
-  FACULA_CHECK(empty || (!overflow && static_cast<uint64_t>(bytes) <= i.storage->nbytes()), IndexError,
-               "as_strided: sizes ", to_text(size), ", strides ", to_text(stride), ", storage offset ", offset,
-               ", and itemsize ", element,
-               overflow ? std::string(" address memory beyond 64 bits,") : str(" requiring a storage size of ", bytes),
-               " are out of bounds for storage of size ", i.storage->nbytes(),
-               ". Take a smaller view, or resize_ the tensor first");
+  FACULA_CHECK(
+      empty || (!overflow && static_cast<uint64_t>(bytes) <= i.storage->nbytes()), IndexError, "as_strided: sizes ",
+      to_text(size), ", strides ", to_text(stride), ", storage offset ", offset, ", and itemsize ", element,
+      overflow ? std::string(" address memory beyond 64 bits and") : str(" requiring a storage size of ", bytes),
+      " are out of bounds for storage of size ", i.storage->nbytes(),
+      overflow ? ". Take a smaller view" : ". Take a smaller view, or resize_ the tensor first");
   return view_of(self, size, stride, offset);
 }
 

@@ -407,7 +407,9 @@ TEST_F(NnOps, GradientsOfCrossEntropyCheckLabels) {
           gradient(label, -100, 0.1);
           FAIL() << "no error for " << label;
         } catch (const IndexError& e) {
-          EXPECT_EQ(e.msg(), "cross_entropy_loss: Target " + std::to_string(label) + " is out of bounds for 4 classes");
+          EXPECT_EQ(e.msg(),
+                    "cross_entropy_loss: Target " + std::to_string(label) +
+                        " is out of bounds for 4 classes. Targets are class numbers from 0 to 3, or ignore_index");
         }
         // The same label is no error where it is the one to ignore: its row has no gradient, the others have.
         const Tensor result = gradient(label, label, 0.0);

@@ -97,6 +97,10 @@ const std::vector<Case>& cases() {
        [](Scene& s) {
          s.a.index_put_({tensor({0, 1})}, s.line);
        }},
+      {"index_put_ of values with more dimensions",
+       [](Scene& s) {
+         s.a.index_put_({tensor({0, 1})}, ones({2, 2, 3}));
+       }},
       {"take out of range",
        [](Scene& s) {
          s.a.take(tensor({0, 6}));
@@ -140,6 +144,10 @@ const std::vector<Case>& cases() {
        [](Scene& s) {
          s.line.as_strided({4, 4}, {3, 1});
        }},
+      {"as_strided beyond 64 bits",
+       [](Scene& s) {
+         s.line.as_strided({2}, {INT64_MAX});
+       }},
       {"as_strided with a negative offset", [](Scene& s) { s.line.as_strided({2}, {1}, -1); }},
       {"view of strides that do not allow it", [](Scene& s) { s.a.t().view({6}); }},
       {"view of another count",
@@ -153,6 +161,10 @@ const std::vector<Case>& cases() {
       {"view of nothing with a size to infer",
        [](Scene& s) {
          s.a.narrow(0, 0, 0).view({0, -1});
+       }},
+      {"view that would lose all elements",
+       [](Scene& s) {
+         s.a.view({0, -1});
        }},
       {"two sizes to infer",
        [](Scene& s) {
@@ -184,6 +196,7 @@ const std::vector<Case>& cases() {
       {"device that is not there", [](Scene&) { empty({2}, kCUDA); }},
       {"device name", [](Scene&) { Device("gpu:0"); }},
       {"value of a meta tensor", [](Scene& s) { s.meta.sum().item(); }},
+      {"item of nothing", [](Scene& s) { s.a.narrow(0, 0, 0).item(); }},
       {"item of several elements", [](Scene& s) { s.a.item(); }},
       {"data_ptr of another type", [](Scene& s) { s.a.data_ptr<double>(); }},
       {"matmul of shapes that do not fit", [](Scene& s) { s.a.matmul(s.b); }},
@@ -208,6 +221,10 @@ const std::vector<Case>& cases() {
       {"split into sizes that do not add up",
        [](Scene& s) {
          s.line.split_with_sizes({3, 3});
+       }},
+      {"label that is no class",
+       [](Scene& s) {
+         cross_entropy_loss(s.a, tensor({0, 3}));
        }},
       {"max of an empty dim",
        [](Scene&) {
