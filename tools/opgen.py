@@ -501,8 +501,8 @@ def body(form):
             lines.append(f'  meaning::write_out(out, {meaning_call(d, op.name, values)}, "{op.name}");')
         else:
             lines.append(f"  const auto result = {meaning_call(d, op.name, values)};")
-            lines += [f'  meaning::write_out({name}, std::get<{i}>(result), "{op.name}");'
-                      for i, name in enumerate(outs)]
+            pairs = ", ".join(f"{{&{name}, &std::get<{i}>(result)}}" for i, name in enumerate(outs))
+            lines.append(f'  meaning::write_outs({{{pairs}}}, "{op.name}");')
         lines.append("  return out;" if len(outs) == 1 else f"  return {{{', '.join(outs)}}};")
     return lines
 

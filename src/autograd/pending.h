@@ -14,7 +14,7 @@ using detail::kTracksPending;
 
 inline bool is_pending(const Tensor& t) { return t.defined() && (t.impl()->tracking & kTracksPending); }
 
-// The pending gradients of one backward pass. All of them have one shape and one dtype.
+// The pending gradients of one backward pass. All of them have one shape, one dtype and one device.
 class PendingGradients {
  public:
   struct Chain;

@@ -11,6 +11,8 @@
 
 namespace facula {
 
+class Tensor;
+
 namespace detail {
 struct KernelEntry {
   void (*function)() = nullptr;
@@ -18,6 +20,10 @@ struct KernelEntry {
 };
 KernelEntry& kernel_entry(OpId op, DeviceType device);
 [[noreturn]] void missing_kernel(OpId op, DeviceType device);
+// A kernel reads its tensors where they lie: throws DeviceError when that is not its device.
+void check_kernel_device(OpId op, DeviceType device, const Tensor& t);
+template <class T>
+void check_kernel_device(OpId, DeviceType, const T&) {}
 }  // namespace detail
 
 // A static object of this type in a kernel file enters the kernel into the table:
@@ -40,6 +46,7 @@ decltype(auto) call_kernel(OpId op, DeviceType device, Args&&... args) {
   if (!entry.function) [[unlikely]]
     detail::missing_kernel(op, device);
   FACULA_INTERNAL_CHECK(*entry.signature == typeid(Signature));
+  (detail::check_kernel_device(op, device, args), ...);
   return reinterpret_cast<Signature*>(entry.function)(std::forward<Args>(args)...);
 }
 

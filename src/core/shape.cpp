@@ -385,18 +385,23 @@ bool share_elements(const TensorImpl& x, const TensorImpl& y) {
   return false;
 }
 
+bool share_memory(Overlap overlap, const Tensor& a, const Tensor& b) {
+  return overlap == Overlap::Unknown ? share_elements(*a.impl(), *b.impl()) : overlap != Overlap::None;
+}
+
 }  // namespace
 
+bool share_memory(const Tensor& a, const Tensor& b) { return share_memory(memory_overlap(a, b), a, b); }
+
 void check_no_partial_overlap(const Tensor& target, const Tensor& input, const char* op) {
-  Overlap overlap = memory_overlap(target, input);
-  if (overlap == Overlap::Unknown && !share_elements(*target.impl(), *input.impl())) return;
-  FACULA_CHECK(overlap == Overlap::None || overlap == Overlap::Full, ValueError, op,
+  const Overlap overlap = memory_overlap(target, input);
+  FACULA_CHECK(overlap == Overlap::Full || !share_memory(overlap, target, input), ValueError, op,
                ": unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
                "memory location. Please clone() the tensor before performing the operation");
 }
 
 void check_no_overlap(const Tensor& target, const Tensor& input, const char* op) {
-  FACULA_CHECK(memory_overlap(target, input) == Overlap::None, ValueError, op,
+  FACULA_CHECK(!share_memory(target, input), ValueError, op,
                ": unsupported operation: the input tensor and the written-to tensor share memory. Please clone() the "
                "input before performing the operation");
 }

@@ -51,6 +51,8 @@ DimVector infer_size(IntArrayRef target, int64_t numel, const char* op);
 bool has_internal_overlap(IntArrayRef sizes, IntArrayRef strides);
 enum class Overlap { None, Full, Partial, Unknown };
 Overlap memory_overlap(const Tensor& a, const Tensor& b);
+// Whether any element is of both; where that would take long to find out, yes.
+bool share_memory(const Tensor& a, const Tensor& b);
 // For writes: refuses a target whose elements share memory, and inputs that overlap it other than exactly.
 void check_no_internal_overlap(const Tensor& target, const char* op);
 void check_no_partial_overlap(const Tensor& target, const Tensor& input, const char* op);

@@ -3,6 +3,8 @@
 #include "cpu/matmul.h"
 #include "cpu/parallel.h"
 
+#include <facula/core/error.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdlib>
@@ -86,7 +88,7 @@ using Buffer = std::unique_ptr<double, FreeDeleter>;
 Buffer make_buffer(int64_t count) {
   size_t bytes = (static_cast<size_t>(count) * sizeof(double) + 63) / 64 * 64;
   auto* p = static_cast<double*>(std::aligned_alloc(64, bytes));
-  if (!p) throw std::bad_alloc();
+  FACULA_CHECK(p, OutOfMemoryError, "matmul: cannot allocate ", bytes, " bytes of workspace on cpu");
   return Buffer(p);
 }
 

@@ -19,6 +19,7 @@ Tensor prelu(const Tensor& self, const Tensor& weight) {
                "prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = ", w.dim());
   FACULA_CHECK(x.dtype == w.dtype, DTypeError, "prelu: Type promoting not supported. Got ", toString(x.dtype), " and ",
                toString(w.dtype), "; convert one with .to(dtype)");
+  same_device({&self, &weight}, "prelu");
   Tensor slope = weight;
   if (w.numel != 1) {
     FACULA_CHECK(x.dim() > 0, ShapeError, "prelu: Not allow zero-dim input tensor with ", w.numel, " weights");

@@ -28,7 +28,7 @@ void check_inputs(const Tensor& query, const Tensor& key, const Tensor& value, c
   FACULA_CHECK(k.sizes[k.sizes.size() - 2] == v.sizes[v.sizes.size() - 2], ShapeError, op, ": key ",
                to_text(IntArrayRef(k.sizes)), " and value ", to_text(IntArrayRef(v.sizes)),
                " must have the same length (the last but one dimension)");
-  common_device({&query, &key, &value}, op);
+  same_device({&query, &key, &value}, op);
 }
 
 // What the scores become before the softmax.
@@ -69,7 +69,7 @@ void check_mask(const Tensor& mask, const Tensor& query, const char* op) {
                DTypeError, op,
                ": Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: ",
                toString(mask.scalar_type()), " and query.dtype: ", toString(query.scalar_type()), " instead.");
-  common_device({&query, &mask}, op);
+  same_device({&query, &mask}, op);
 }
 
 // (batch, heads, length, features), whatever came before the heads.
@@ -229,6 +229,16 @@ std::tuple<Tensor, Tensor, Tensor> _fused_attention_backward(const Tensor& grad_
   FACULA_CHECK(query.dim() == 4 && key.dim() == 4 && value.dim() == 4 && grad_output.sizes() == output.sizes(),
                ShapeError, op, ": expected 4-dimensional tensors and a gradient of the output's shape ",
                to_text(output.sizes()), ", got ", to_text(grad_output.sizes()));
+  const bool host_state = dropout_p > 0 && !query.is_meta();
+  same_device(
+      {&query, attn_mask ? &*attn_mask : nullptr, &grad_output, &output, &logsumexp, host_state ? nullptr : &rng_state},
+      op);
+  if (host_state) {
+    const TensorImpl& state = impl_of(rng_state, op);
+    FACULA_CHECK(state.device.is_cpu() && state.dtype == kLong && state.numel == 2 && state.contiguous, ValueError, op,
+                 ": rng_state must be the two int64 numbers that _fused_attention gave, on the cpu, but is ",
+                 to_text(IntArrayRef(state.sizes)), " of ", toString(state.dtype), " on ", state.device.str());
+  }
   const Device device = query.device();
   const ScalarType dtype = query.scalar_type(), work = working_dtype(dtype);
   const int64_t heads = query.size(1), shared = key.size(1);

@@ -30,7 +30,7 @@ void check_channels(const std::optional<Tensor>& t, const Tensor& input, const c
   FACULA_CHECK(a == b || (isReducedFloatingType(a) && b == kFloat), DTypeError, op, ": expected ", what,
                " of the input's dtype ", toString(a), " but found ", toString(b),
                ". Convert it with .to(input.scalar_type())");
-  common_device({&input, &*t}, op);
+  same_device({&input, &*t}, op);
 }
 
 void check_input(const Tensor& input, const char* op) {

@@ -165,6 +165,9 @@ void fill_(Tensor& self, const Scalar& value) {
 void fill_(Tensor& self, const Tensor& value) {
   FACULA_CHECK(value.dim() == 0, ShapeError, "fill_: only supports 0-dimension value tensor but got tensor with ",
                value.dim(), " dimensions; use copy_ to broadcast");
+  FACULA_CHECK(self.is_meta() || !value.is_meta(), DeviceError,
+               "fill_: the value is a meta tensor, which has no data, ", "but the target is on ", self.device().str(),
+               ". Give a number or a tensor that has one");
   if (value.is_meta()) return self.impl()->bump_version();
   meaning::fill_(self, value.item());
 }

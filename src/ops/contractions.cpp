@@ -66,6 +66,7 @@ Tensor kron(const Tensor& self, const Tensor& other) {
 
 Tensor cross(const Tensor& self, const Tensor& other, std::optional<int64_t> dim) {
   DimVector sizes = broadcast_sizes(self.sizes(), other.sizes(), "cross");
+  same_device({&self, &other}, "cross");
   int64_t d = -1;
   if (dim) {
     d = wrap_dim(*dim, static_cast<int64_t>(sizes.size()), "cross");

@@ -90,7 +90,7 @@ void check_tensors(const Tensor& input, const Tensor& weight, const std::optiona
   for (int64_t d = 2; d < w.dim(); ++d)
     FACULA_CHECK(w.sizes[usize(d)] > 0, ShapeError, op, ": the kernel must not be empty, got a weight of size ",
                  to_text(IntArrayRef(w.sizes)));
-  common_device({&input, &weight}, op);
+  same_device({&input, &weight}, op);
   if (transposed) {
     FACULA_CHECK(x.sizes[1] == w.sizes[0], ShapeError, op, ": Given transposed=1, weight of size ",
                  to_text(IntArrayRef(w.sizes)), ", expected input", to_text(IntArrayRef(x.sizes)), " to have ",
@@ -114,7 +114,7 @@ void check_tensors(const Tensor& input, const Tensor& weight, const std::optiona
                " elements, but got bias of size ", to_text(IntArrayRef(b.sizes)), " instead");
   FACULA_CHECK(b.dtype == x.dtype, DTypeError, op, ": Input type (", toString(x.dtype), ") and bias type (",
                toString(b.dtype), ") should be the same. Convert one with .to(dtype)");
-  common_device({&input, &*bias}, op);
+  same_device({&input, &*bias}, op);
 }
 
 // Channels-last goes in and comes out; a contiguous tensor with a channels-last weight counts as well.
@@ -382,7 +382,7 @@ Tensor _convolution_weight_grad(const Tensor& grad_output, const Tensor& input, 
   FACULA_CHECK(x.dtype == y.dtype && x.dtype != kBool && !isFloat8Type(x.dtype), DTypeError, op, ": input (",
                toString(x.dtype), ") and gradient (", toString(y.dtype),
                ") must have one dtype that can be multiplied");
-  common_device({&input, &grad_output}, op);
+  same_device({&input, &grad_output}, op);
   const Geometry g(weight_size.size() - 2, stride, padding, dilation, {0}, groups, op);
   // Of a transposed convolution the gradient is what the plain one takes in.
   const Tensor &in = transposed ? grad_output : input, &out = transposed ? input : grad_output;

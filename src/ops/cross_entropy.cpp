@@ -35,6 +35,8 @@ struct Targets {
   }
 };
 
+const Tensor* weight_of(const std::optional<Tensor>& weight) { return weight ? &*weight : nullptr; }
+
 void check_matrix(const Tensor& self, const Tensor& target, const std::optional<Tensor>& weight, const char* op) {
   check_float(self, op);
   const TensorImpl &x = *self.impl(), &y = impl_of(target, op);
@@ -42,6 +44,7 @@ void check_matrix(const Tensor& self, const Tensor& target, const std::optional<
                ": expected a matrix and one int64 class for each row, got ", to_text(IntArrayRef(x.sizes)), " and ",
                to_text(IntArrayRef(y.sizes)), " of ", toString(y.dtype));
   FACULA_CHECK(x.sizes[1] > 0 || x.sizes[0] == 0, ShapeError, op, ": the input has no classes");
+  same_device({&self, &target, weight_of(weight)}, op);
   if (!present(weight)) return;
   FACULA_CHECK(weight->dim() == 1 && weight->size(0) == x.sizes[1], ShapeError, op, ": weight must have ", x.sizes[1],
                " entries, got ", to_text(weight->sizes()));
@@ -182,6 +185,7 @@ Tensor cross_entropy_loss(const Tensor& self, const Tensor& target, const std::o
                ": label_smoothing must be between 0.0 and 1.0. Got: ", label_smoothing);
   FACULA_CHECK(self.dim() > 0, ShapeError, op,
                ": the input needs a dimension of classes, got a tensor without dimensions");
+  same_device({&self, &target, weight_of(weight)}, op);
   const int64_t dim = self.dim() == 1 ? 0 : 1, classes = self.size(dim);
   if (present(weight))
     FACULA_CHECK(weight->dim() == 1 && weight->numel() == classes, ShapeError, op,

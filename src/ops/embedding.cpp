@@ -8,7 +8,7 @@ Tensor embedding_dense_backward(const Tensor& grad_output, const Tensor& indices
   const char* op = "embedding_dense_backward";
   const TensorImpl& g = impl_of(grad_output, op);
   Tensor places = checked_index(indices, IndexTypes::LongOrInt, op);
-  common_device({&grad_output, &indices}, op);
+  same_device({&grad_output, &indices}, op);
   FACULA_CHECK(num_weights >= 0, ValueError, op, ": num_weights must not be negative, got ", num_weights);
   FACULA_CHECK(g.dim() == places.dim() + 1 && IntArrayRef(g.sizes).slice(0, usize(places.dim())) == places.sizes(),
                ShapeError, op, ": a gradient of size ", to_text(IntArrayRef(g.sizes)), " does not fit indices of size ",

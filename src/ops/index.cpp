@@ -5,8 +5,10 @@
 #include "cpu/executor.h"
 #include "ops/index_checks.h"
 #include "ops/pointwise.h"
+#include "ops/transfer.h"
 
 #include <algorithm>
+#include <vector>
 
 namespace facula {
 
@@ -210,11 +212,29 @@ class Places {
   DimVector result_sizes_;
 };
 
-void check_devices(const Tensor& self, ArrayRef<std::optional<Tensor>> indices, const char* op) {
-  impl_of(self, op);
-  for (const auto& i : indices)
-    if (i && i->defined()) common_device({&self, &*i}, op);
-}
+// The indices on the device of what they point into: a GPU's tensor takes indices of the cpu too.
+class IndicesBeside {
+ public:
+  IndicesBeside(const Tensor& self, ArrayRef<std::optional<Tensor>> indices, const char* op) : indices_(indices) {
+    const Device device = impl_of(self, op).device;
+    for (size_t k = 0; k < indices.size(); ++k) {
+      const auto& i = indices[k];
+      if (!i || !i->defined()) continue;
+      if (device.is_cuda() && i->is_cpu()) {
+        if (carried_.empty()) carried_.assign(indices.begin(), indices.end());
+        carried_[k] = carried_to(device, *i);
+      } else {
+        same_device({&self, &*i}, op);
+      }
+    }
+    if (!carried_.empty()) indices_ = carried_;
+  }
+  operator ArrayRef<std::optional<Tensor>>() const { return indices_; }
+
+ private:
+  std::vector<std::optional<Tensor>> carried_;
+  ArrayRef<std::optional<Tensor>> indices_;
+};
 
 bool is_mask(const std::optional<Tensor>& index) {
   if (!index || !index->defined()) return false;
@@ -235,8 +255,9 @@ bool is_masked_fill(const TensorImpl& self, ArrayRef<std::optional<Tensor>> indi
 
 namespace meaning {
 
-Tensor index(const Tensor& self, ArrayRef<std::optional<Tensor>> indices) {
-  check_devices(self, indices, "index");
+Tensor index(const Tensor& self, ArrayRef<std::optional<Tensor>> given) {
+  const IndicesBeside beside(self, given, "index");
+  const ArrayRef<std::optional<Tensor>> indices = beside;
   const TensorImpl* s = self.impl();
   if (indices.size() == 1 && is_mask(indices[0]) && indices[0]->impl()->dtype == ScalarType::Bool && s->dim() > 0 &&
       IntArrayRef(indices[0]->impl()->sizes) == IntArrayRef(s->sizes) && !s->device.is_meta())
@@ -254,11 +275,13 @@ Tensor index(const Tensor& self, ArrayRef<std::optional<Tensor>> indices) {
   return result;
 }
 
-void index_put_(Tensor& self, ArrayRef<std::optional<Tensor>> indices, const Tensor& values, bool accumulate) {
+void index_put_(Tensor& self, ArrayRef<std::optional<Tensor>> given, const Tensor& values, bool accumulate) {
   constexpr const char* kOp = "index_put_";
-  check_devices(self, indices, kOp);
-  impl_of(values, kOp);
-  common_device({&self, &values}, kOp);
+  const IndicesBeside beside(self, given, kOp);
+  const ArrayRef<std::optional<Tensor>> indices = beside;
+  // A number of the cpu may be written into any device's tensor.
+  const bool number_of_cpu = impl_of(values, kOp).dim() == 0 && values.is_cpu() && !self.is_cpu();
+  if (!number_of_cpu) same_device({&self, &values}, kOp);
   const TensorImpl* s = self.impl();
   FACULA_CHECK(s->dtype == values.impl()->dtype, DTypeError, kOp,
                ": Index put requires the source and destination dtypes match, got ", toString(s->dtype),
@@ -292,9 +315,13 @@ void index_put_(Tensor& self, ArrayRef<std::optional<Tensor>> indices, const Ten
   IndexWalk w;
   w.error.prefix = "index_put_: ";
   Tensor source = values;
+  if (number_of_cpu) {
+    source = new_tensor({}, v->dtype, s->device, kOp);
+    fill_values(source, values.item());
+  }
   DimVector strides = broadcast_strides(v->sizes, v->strides, target);
   if (!places.fill(w, strides)) {
-    source = as_contiguous(view_of(values, target, strides, v->storage_offset));
+    source = as_contiguous(view_of(source, target, strides, source.impl()->storage_offset));
     FACULA_INTERNAL_CHECK(places.fill(w, source.impl()->strides));
   }
   w.other = source.impl()->data();
@@ -356,7 +383,7 @@ SliceArguments check_source(Tensor& self, int64_t dim, const Tensor& index, cons
                             const char* op) {
   SliceArguments a(self, dim, index, types, op);
   impl_of(source, op);
-  common_device({&self, &index, &source}, op);
+  same_device({&self, &index, &source}, op);
   check_same_dtype(self, source, op, "source");
   AtLeastVector from(*source.impl());
   bool fits = from.sizes.size() == a.view.sizes.size();
@@ -373,7 +400,7 @@ SliceArguments check_source(Tensor& self, int64_t dim, const Tensor& index, cons
 
 Tensor index_select(const Tensor& self, int64_t dim, const Tensor& index) {
   SliceArguments a(self, dim, index, IndexTypes::LongOrInt, "index_select");
-  common_device({&self, &index}, "index_select");
+  same_device({&self, &index}, "index_select");
   const TensorImpl* s = self.impl();
   FACULA_CHECK(s->dim() > 0 || a.count == 1, ShapeError, "index_select: Index to scalar can have only 1 value, got ",
                a.count, " value(s)");
@@ -405,7 +432,7 @@ void index_copy_(Tensor& self, int64_t dim, const Tensor& index, const Tensor& s
 void index_fill_(Tensor& self, int64_t dim, const Tensor& index, const Scalar& value) {
   constexpr const char* kOp = "index_fill_";
   SliceArguments a(self, dim, index, IndexTypes::LongOnly, kOp);
-  common_device({&self, &index}, kOp);
+  same_device({&self, &index}, kOp);
   check_writable(self, {&index}, kOp);
   Element element(value, self.scalar_type(), kOp);
   if (self.impl()->device.is_meta()) return mark_written(self);
@@ -431,7 +458,7 @@ void index_fill_(Tensor& self, int64_t dim, const Tensor& index, const Tensor& v
 Tensor take(const Tensor& self, const Tensor& index) {
   const TensorImpl& s = impl_of(self, "take");
   Tensor places = checked_index(index, IndexTypes::LongOnly, "take");
-  common_device({&self, &index}, "take");
+  same_device({&self, &index}, "take");
   FACULA_CHECK(s.numel > 0 || places.impl()->numel == 0, IndexError, "take: tried to take from an empty tensor");
   Tensor result = new_tensor(places.impl()->sizes, s.dtype, s.device, "take");
   if (s.device.is_meta()) return result;
@@ -455,7 +482,7 @@ void put_(Tensor& self, const Tensor& index, const Tensor& source, bool accumula
   const TensorImpl& s = impl_of(self, "put_");
   Tensor places = checked_index(index, IndexTypes::LongOnly, "put_");
   impl_of(source, "put_");
-  common_device({&self, &index, &source}, "put_");
+  same_device({&self, &index, &source}, "put_");
   check_same_dtype(self, source, "put_", "source");
   FACULA_CHECK(places.impl()->numel == source.impl()->numel, ShapeError,
                "put_: Expected source and index to have the same number of elements, but got source.numel() = ",
@@ -486,7 +513,7 @@ Tensor embedding(const Tensor& weight, const Tensor& indices, int64_t padding_id
   const TensorImpl& table = impl_of(weight, "embedding");
   FACULA_CHECK(table.dim() == 2, ShapeError, "embedding: 'weight' must be 2-D, but got sizes ", to_text(table.sizes));
   Tensor rows = checked_index(indices, IndexTypes::LongOrInt, "embedding");
-  common_device({&weight, &indices}, "embedding");
+  same_device({&weight, &indices}, "embedding");
   DimVector sizes(rows.impl()->sizes);
   sizes.push_back(table.sizes[1]);
   Tensor result = new_tensor(sizes, table.dtype, table.device, "embedding");

@@ -312,6 +312,7 @@ Tensor addmv(const Tensor& self, const Tensor& mat, const Tensor& vec, const Sca
   FACULA_CHECK(self.scalar_type() == mat.scalar_type(), DTypeError,
                "addmv: self and mat must have the same dtype, but got ", toString(self.scalar_type()), " and ",
                toString(mat.scalar_type()));
+  common_device({&self, &mat, &vec}, "addmv");
   Tensor product = facula::mv(mat, vec).mul(alpha);
   return beta.is_zero() ? product : product.add(self.mul(beta));
 }

@@ -210,7 +210,7 @@ Tensor nll_loss(const Tensor& self, const Tensor& target, const std::optional<Te
   check_nll(self, target, weight, op);
   const TensorImpl* x = self.impl();
   const bool weighted = weight && weight->defined();
-  common_device({&self, &target, weighted ? &*weight : nullptr}, op);
+  same_device({&self, &target, weighted ? &*weight : nullptr}, op);
   if (x->device.is_meta())
     return new_tensor(reduction == Reduction::None ? sizes_of(target) : IntArrayRef(), x->dtype, x->device, op);
   if (has_kernel(OpId::nll_loss, x->device.type())) [[likely]] {

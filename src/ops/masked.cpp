@@ -53,7 +53,7 @@ Tensor masked_select(const Tensor& self, const Tensor& mask) {
   constexpr const char* kOp = "masked_select";
   const TensorImpl& s = impl_of(self, kOp);
   check_mask(mask, kOp);
-  const Device device = common_device({&self, &mask}, kOp);
+  const Device device = same_device({&self, &mask}, kOp);
   FACULA_CHECK(!device.is_meta(), NotSupportedError, kOp,
                ": the shape of the result depends on the values of the mask, which a meta tensor does not have");
   const DimVector sizes = broadcast_sizes(s.sizes, mask.impl()->sizes, kOp);
@@ -67,7 +67,7 @@ Tensor masked_scatter(const Tensor& self, const Tensor& mask, const Tensor& sour
   const TensorImpl& s = impl_of(self, kOp);
   check_mask(mask, kOp);
   impl_of(source, kOp);
-  const Device device = common_device({&self, &mask, &source}, kOp);
+  const Device device = same_device({&self, &mask, &source}, kOp);
   check_same_dtype(self, source, kOp, "source");
   const DimVector sizes = broadcast_sizes(s.sizes, mask.impl()->sizes, kOp);
   Tensor result = new_tensor(sizes, s.dtype, device, kOp);

@@ -15,7 +15,7 @@ void check_gradient(const Tensor& grad, const Tensor& of, const char* op) {
                ", but has ", to_text(grad.sizes()));
   FACULA_CHECK(is_computed_float(of.scalar_type()), DTypeError, op, ": not implemented for '",
                toString(of.scalar_type()), "'");
-  common_device({&grad, &of}, op);
+  same_device({&grad, &of}, op);
 }
 
 Tensor softmax_backward(OpId id, const Tensor& grad, const Tensor& output, int64_t dim, ScalarType input_dtype,

@@ -6,6 +6,8 @@
 #include "ops/common.h"
 #include "ops/shape_checks.h"
 
+#include <vector>
+
 namespace facula {
 
 Device plain_device(Device device, const char* op) {
@@ -42,10 +44,11 @@ Tensor view_of(const Tensor& base, IntArrayRef sizes, IntArrayRef strides, int64
 
 namespace {
 
-void join_device(std::optional<Device>& device, bool& from_scalar, const Tensor& t, const char* op) {
+void join_device(std::optional<Device>& device, bool& from_scalar, const Tensor& t, const char* op,
+                 bool numbers_join = true) {
   if (!t.defined()) return;
   Device d = t.impl()->device;
-  bool scalar = t.impl()->dim() == 0 && d.is_cpu();
+  bool scalar = numbers_join && t.impl()->dim() == 0 && d.is_cpu();
   if (!device || (from_scalar && !scalar)) {
     device = d;
     from_scalar = scalar;
@@ -66,6 +69,14 @@ Device common_device(std::initializer_list<const Tensor*> tensors, const char* o
   return device.value_or(Device(kCPU));
 }
 
+Device same_device(std::initializer_list<const Tensor*> tensors, const char* op) {
+  std::optional<Device> device;
+  bool from_scalar = false;
+  for (const Tensor* t : tensors)
+    if (t) join_device(device, from_scalar, *t, op, false);
+  return device.value_or(Device(kCPU));
+}
+
 Device common_device(TensorList tensors, const char* op) {
   std::optional<Device> device;
   bool from_scalar = false;
@@ -73,15 +84,13 @@ Device common_device(TensorList tensors, const char* op) {
   return device.value_or(Device(kCPU));
 }
 
-Tensor Out::prepare(IntArrayRef sizes, ScalarType dtype, Device device, const char* op,
-                    const DimVector* strides) const {
-  if (mode_ == Mode::Fresh)
-    return strides ? new_tensor_strided(sizes, *strides, dtype, device, op) : new_tensor(sizes, dtype, device, op);
+void Out::check(IntArrayRef sizes, ScalarType dtype, Device device, const char* op) const {
+  if (mode_ == Mode::Fresh) return;
   const Tensor& target = *target_;
   FACULA_CHECK(target.defined(), ValueError, op, ": the output tensor is undefined; create it with empty({0}) first");
   TensorImpl* t = target.impl();
-  FACULA_CHECK(t->device == device, DeviceError, op, ": Expected out tensor to be on device ", device.str(),
-               ", but got ", t->device.str(), " instead");
+  FACULA_CHECK(t->device == device, DeviceError, op, ": Expected ", mode_ == Mode::InPlace ? "self" : "out tensor",
+               " to be on device ", device.str(), ", but got ", t->device.str(), " instead. Use one that lies there");
   FACULA_CHECK(canCast(dtype, t->dtype), DTypeError, op, ": result type ", toString(dtype),
                " can't be cast to the desired output type ", toString(t->dtype),
                mode_ == Mode::InPlace ? ". Convert the tensor first, or use the form that is not in place"
@@ -91,10 +100,18 @@ Tensor Out::prepare(IntArrayRef sizes, ScalarType dtype, Device device, const ch
     FACULA_CHECK(same, ShapeError, op, ": output with shape ", to_text(t->sizes), " doesn't match the broadcast shape ",
                  to_text(sizes),
                  ". An in-place operation cannot change the shape of self; use the form that is not in place");
-  } else if (!same) {
-    target.resize_(sizes);
   }
-  check_no_internal_overlap(target, op);
+  // What is resized lies side by side then.
+  if (same) check_no_internal_overlap(target, op);
+}
+
+Tensor Out::prepare(IntArrayRef sizes, ScalarType dtype, Device device, const char* op,
+                    const DimVector* strides) const {
+  if (mode_ == Mode::Fresh)
+    return strides ? new_tensor_strided(sizes, *strides, dtype, device, op) : new_tensor(sizes, dtype, device, op);
+  check(sizes, dtype, device, op);
+  const Tensor& target = *target_;
+  if (IntArrayRef(target.impl()->sizes) != sizes) target.resize_(sizes);
   return target;
 }
 
@@ -129,6 +146,43 @@ Tensor& write_out(Tensor& out_tensor, const Tensor& result, const char* op) {
   copy_values(target, result);
   out.written(target);
   return out_tensor;
+}
+
+void write_outs(std::initializer_list<std::pair<Tensor*, const Tensor*>> outs, const char* op) {
+  bool resized = false;
+  for (const auto& [target, result] : outs) {
+    Out::given(*target).check(result->sizes(), result->scalar_type(), result->device(), op);
+    resized |= target->sizes() != result->sizes();
+  }
+  for (auto a = outs.begin(); a != outs.end(); ++a)
+    for (auto b = a + 1; b != outs.end(); ++b) {
+      if (!a->first->is_alias_of(*b->first)) continue;
+      FACULA_CHECK(!resized && !share_memory(*a->first, *b->first), ValueError, op,
+                   ": unsupported operation: two of the output tensors share memory. Give each a tensor of its own");
+    }
+  // Room for all, before anything is written: the last may refuse to grow, or there may be no memory for it. Then those
+  // before it are given back the sizes they had.
+  struct Geometry {
+    DimVector sizes, strides;
+    int64_t offset;
+  };
+  std::vector<Geometry> before;
+  for (const auto& [target, result] : outs) {
+    const TensorImpl* t = target->impl();
+    before.push_back({t->sizes, t->strides, t->storage_offset});
+  }
+  try {
+    for (const auto& [target, result] : outs)
+      Out::given(*target).prepare(result->sizes(), result->scalar_type(), result->device(), op);
+  } catch (...) {
+    auto geometry = before.begin();
+    for (const auto& [target, result] : outs) {
+      target->impl()->set_geometry(geometry->sizes, geometry->strides, geometry->offset);
+      ++geometry;
+    }
+    throw;
+  }
+  for (const auto& [target, result] : outs) write_out(*target, *result, op);
 }
 
 Tensor& set_geometry(const Tensor& self, const Tensor& view) {

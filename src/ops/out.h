@@ -6,7 +6,9 @@
 
 #include <facula/tensor.h>
 
+#include <initializer_list>
 #include <span>
+#include <utility>
 
 namespace facula {
 
@@ -30,6 +32,9 @@ class Out {
   // writer converts. Nothing is changed when a check fails.
   Tensor prepare(IntArrayRef sizes, ScalarType dtype, Device device, const char* op,
                  const DimVector* strides = nullptr) const;
+  // The checks of `prepare` alone; for a fresh result there are none. Where several results are written, each target is
+  // checked before the first is touched.
+  void check(IntArrayRef sizes, ScalarType dtype, Device device, const char* op) const;
   // Whether `prepare` would resize the memory of one of the inputs: then the result must be computed apart.
   bool resizes_an_input(IntArrayRef sizes, std::span<const Tensor* const> inputs) const;
   // Refuses inputs that share memory with the target in part; call after `prepare`.
@@ -48,6 +53,8 @@ namespace meaning {
 // For ops whose meaning yields a fresh tensor: the derived in-place and out forms.
 Tensor& write_inplace(const Tensor& self, const Tensor& result, const char* op);
 Tensor& write_out(Tensor& out, const Tensor& result, const char* op);
+// For ops with several results, (target, result) each: all targets are checked before the first is written.
+void write_outs(std::initializer_list<std::pair<Tensor*, const Tensor*>> outs, const char* op);
 // For in-place view ops (`squeeze_`, `t_`, ...): self takes the geometry of a view of itself.
 Tensor& set_geometry(const Tensor& self, const Tensor& view);
 
@@ -66,8 +73,11 @@ Tensor new_tensor_strided(IntArrayRef sizes, IntArrayRef strides, ScalarType dty
                           const char* op = "empty_strided");
 // A tensor over the same storage with another geometry. Unchecked.
 Tensor view_of(const Tensor& base, IntArrayRef sizes, IntArrayRef strides, int64_t storage_offset);
-// Every defined tensor must be on one device; zero-dim cpu tensors may join any. Throws DeviceError.
+// Every defined tensor must be on one device; zero-dim cpu tensors may join any: for programs, which take them as
+// numbers. Throws DeviceError.
 Device common_device(std::initializer_list<const Tensor*> tensors, const char* op);
 Device common_device(TensorList tensors, const char* op);
+// The same without that exception: for ops whose kernels read every tensor where it lies.
+Device same_device(std::initializer_list<const Tensor*> tensors, const char* op);
 
 }  // namespace facula

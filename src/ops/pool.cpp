@@ -218,7 +218,7 @@ Tensor _max_pool_backward(const Tensor& grad_output, const Tensor& indices, IntA
                " must have one shape, and indices be int64");
   check_primitive(grad_output, input_size, IntArrayRef(g.sizes).slice(2), kernel_size, stride, padding, dilation, op);
   check_samples(g.sizes, input_size, op);
-  common_device({&grad_output, &indices}, op);
+  same_device({&grad_output, &indices}, op);
   if (g.device.is_meta()) return new_tensor(input_size, g.dtype, g.device, op);
   // Indices lie as the input of the pooling lay.
   const MemoryFormat format = indices.suggest_memory_format();

@@ -346,15 +346,17 @@ Tensor repeat_interleave(const Tensor& self, const Tensor& repeats, std::optiona
       r.dim() == 0 || (r.dim() == 1 && (r.numel == 1 || r.numel == count)), ShapeError,
       "repeat_interleave: repeats must be 0-dim or 1-dim tensor with the same size as input along dim, got sizes ",
       to_text(r.sizes), " for input sizes ", to_text(i.sizes), " and dim ", d);
+  // One number of repeats may come from the cpu, whatever the device.
+  const Device device =
+      r.dim() == 0 && r.device.is_cpu() ? i.device : same_device({&input, &repeats}, "repeat_interleave");
   DimVector sizes(i.sizes);
-  if (i.device.is_meta() || r.device.is_meta()) {
+  if (device.is_meta()) {
     FACULA_CHECK(output_size, NotSupportedError,
                  "repeat_interleave: cannot repeat_interleave a meta tensor without output_size");
     sizes[d] = *output_size;
     return new_tensor(sizes, i.dtype, i.device, "repeat_interleave");
   }
-  if (common_device({&input, &repeats}, "repeat_interleave").is_cuda())
-    return interleaved_on_gpu(input, repeats, static_cast<int64_t>(d), output_size);
+  if (device.is_cuda()) return interleaved_on_gpu(input, repeats, static_cast<int64_t>(d), output_size);
   std::vector<int64_t> starts = run_starts(repeats, count, output_size);
   sizes[d] = starts.back();
   Tensor out = new_tensor(sizes, i.dtype, i.device, "repeat_interleave");

@@ -175,12 +175,18 @@ void run_reduce(const char* op, Reduce kind, const Tensor& self, ScalarType comp
 
 Tensor reduce(Reduce kind, const Tensor& self, ScalarType compute, ScalarType dtype, uint64_t mask, bool keepdim,
               std::span<const ParamValue> params, const Out& out, const char* op) {
-  Tensor target = out.prepare(reduced_sizes(self, mask, keepdim), dtype, self.impl()->device, op);
+  const DimVector sizes = reduced_sizes(self, mask, keepdim);
   if (!out.is_fresh()) {
-    out.check_input(target, self, op);
+    const Tensor* inputs[] = {&self};
+    if (out.resizes_an_input(sizes, inputs)) {
+      Tensor fresh = reduce(kind, self, compute, dtype, mask, keepdim, params, Out::fresh(), op);
+      return meaning::write_out(*out.target(), fresh, op);
+    }
     // An element of the result is written before all of the input is read.
-    check_no_overlap(target, self, op);
+    if (out.target()->defined()) check_no_overlap(*out.target(), self, op);
   }
+  Tensor target = out.prepare(sizes, dtype, self.impl()->device, op);
+  if (!out.is_fresh()) check_no_overlap(target, self, op);  // now of the size it has got
   run_reduce(op, kind, self, compute, mask, keepdim, params, {&target, 1});
   out.written(target);
   return target;

@@ -31,7 +31,7 @@ void check_layer(const Tensor& gates_input, const Tensor& w_hh, const Tensor& hx
                to_text(IntArrayRef(w.sizes)), " and first state ", to_text(IntArrayRef(h.sizes)),
                " do not fit: expected (length, batch, ", gates, " hidden), (", gates,
                " hidden, hidden) and (batch, hidden)");
-  common_device({&gates_input, &w_hh, &hx}, op);
+  same_device({&gates_input, &w_hh, &hx}, op);
 }
 
 Tensor part(const Tensor& gates, int64_t which, int64_t hidden) { return gates.narrow(-1, which * hidden, hidden); }
@@ -62,7 +62,7 @@ std::tuple<Tensor, Tensor, Tensor> _lstm_layer(const Tensor& gates_input, const 
   FACULA_CHECK(impl_of(cx, op).dtype == hx.scalar_type() && cx.sizes() == hx.sizes(), ShapeError, op,
                ": the first cell state ", to_text(cx.sizes()), " must be like the first hidden state ",
                to_text(hx.sizes()));
-  common_device({&hx, &cx}, op);
+  same_device({&hx, &cx}, op);
   const TensorImpl& x = *gates_input.impl();
   const ScalarType work = working_dtype(x.dtype);
   const DimVector states = {x.sizes[0], x.sizes[1], x.sizes[2] / 4};
@@ -83,7 +83,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> _lstm_layer_backward(const Tensor& gr
   check_layer(gates_input, w_hh, hx, 4, op);
   FACULA_CHECK(grad_output.defined() && grad_output.sizes() == output.sizes(), ShapeError, op,
                ": the gradient must have the output's shape ", to_text(output.sizes()));
-  common_device({&hx, &cx, &grad_output, grad_cells.defined() ? &grad_cells : nullptr, &output, &cells, &gates}, op);
+  same_device({&hx, &cx, &grad_output, grad_cells.defined() ? &grad_cells : nullptr, &output, &cells, &gates}, op);
   const Device device = gates_input.device();
   const ScalarType dtype = gates_input.scalar_type(), work = working_dtype(dtype);
   if (!vjp::watched(grad_output, grad_cells, gates_input, w_hh, hx, cx, output, cells, gates) && !device.is_meta() &&
@@ -110,7 +110,7 @@ std::tuple<Tensor, Tensor> _gru_layer(const Tensor& gates_input, const Tensor& w
   FACULA_CHECK(!present(b_hh) ||
                    (b_hh->dim() == 1 && b_hh->size(0) == w_hh.size(0) && b_hh->scalar_type() == w_hh.scalar_type()),
                ShapeError, op, ": the hidden bias must have ", w_hh.size(0), " entries of the weight's dtype");
-  if (present(b_hh)) common_device({&hx, &*b_hh}, op);
+  if (present(b_hh)) same_device({&hx, &*b_hh}, op);
   const TensorImpl& x = *gates_input.impl();
   const ScalarType work = working_dtype(x.dtype);
   const int64_t n = hx.size(1);
@@ -130,7 +130,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> _gru_layer_backward(const Tensor& gra
   check_layer(gates_input, w_hh, hx, 3, op);
   FACULA_CHECK(grad_output.defined() && grad_output.sizes() == output.sizes(), ShapeError, op,
                ": the gradient must have the output's shape ", to_text(output.sizes()));
-  common_device({&hx, &grad_output, &output, &gates}, op);
+  same_device({&hx, present(b_hh) ? &*b_hh : nullptr, &grad_output, &output, &gates}, op);
   const Device device = gates_input.device();
   const ScalarType dtype = gates_input.scalar_type(), work = working_dtype(dtype);
   if (!vjp::watched(grad_output, gates_input, w_hh, b_hh, hx, output, gates) && !device.is_meta() &&

@@ -50,11 +50,11 @@ struct ScatterArguments {
         index(checked_index(index_in, IndexTypes::LongOrInt, op)) {
     if (src) {
       impl_of(*src, op);
-      common_device({&self, &index_in, src}, op);
+      same_device({&self, &index_in, src}, op);
       check_same_dtype(self, *src, op, "src");
       check_writable(self, {src, &index_in}, op);
     } else {
-      common_device({&self, &index_in}, op);
+      same_device({&self, &index_in}, op);
       check_writable(self, {&index_in}, op);
     }
     if (index.impl()->numel == 0) return;
@@ -123,7 +123,7 @@ Tensor gather(const Tensor& self, int64_t dim, const Tensor& index, bool sparse_
   const TensorImpl& s = impl_of(self, kOp);
   const size_t d = usize(wrap_dim(dim, s.dim(), kOp));
   const Tensor places = checked_index(index, IndexTypes::LongOrInt, kOp);
-  common_device({&self, &index}, kOp);
+  same_device({&self, &index}, kOp);
   if (places.impl()->numel != 0) check_index_fits(self, d, places, false, kOp, "input");
   Tensor result = new_tensor(places.impl()->sizes, s.dtype, s.device, kOp);
   if (s.device.is_meta() || places.impl()->numel == 0) return result;

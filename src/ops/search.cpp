@@ -205,7 +205,7 @@ Tensor bucketize(const Scalar& self, const Tensor& boundaries, bool out_int32, b
 Tensor isin(const Tensor& elements, const Tensor& test_elements, bool, bool invert) {
   check_real(elements, "isin");
   check_real(test_elements, "isin");
-  const Device device = common_device({&elements, &test_elements}, "isin");
+  const Device device = same_device({&elements, &test_elements}, "isin");
   Tensor out = new_tensor(elements.impl()->sizes, kBool, elements.device(), "isin");
   if (device.is_meta() || out.numel() == 0) return out;
   const Operand operands[] = {elements, test_elements};

@@ -7,6 +7,7 @@
 #include "ops/executable.h"
 #include "ops/out.h"
 #include "ops/program_cache.h"
+#include "ops/transfer.h"
 
 #include <facula/core/error.h>
 
@@ -24,6 +25,7 @@ const Executable& program_of(const Terms& terms) {
 }
 
 struct Arguments {
+  Tensor carried[kMaxTensors];
   DimVector strides[kMaxTensors];
   ArrayArg loads[kMaxTensors];
   ParamValue params[kMaxParams];
@@ -32,7 +34,9 @@ struct Arguments {
   Arguments(const Terms& terms, IntArrayRef sizes, const Tensor& result) {
     FACULA_INTERNAL_CHECK(terms.tensors.size() <= kMaxTensors && terms.params.size() <= kMaxParams);
     for (size_t i = 0; i < terms.tensors.size(); ++i) {
-      const TensorImpl* t = terms.tensors[i].impl();
+      // Numbers of the cpu may join tensors of another device: they are carried over.
+      carried[i] = carried_to(result.device(), terms.tensors[i]);
+      const TensorImpl* t = carried[i].impl();
       strides[i] = broadcast_strides(t->sizes, t->strides, sizes);
       loads[i] = {t->data(), strides[i].data()};
       storages[i] = t->storage.get();

@@ -42,6 +42,7 @@ enum CaseFlag : uint32_t {
   kSignedZero = 32,
   kAliasesSelf = 64,
   kUndefinedValues = 128,
+  kCheckDevices = 256,
 };
 
 // A tensor's strided memory, exactly as it must lie in the library.

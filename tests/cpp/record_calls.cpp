@@ -92,13 +92,32 @@ std::vector<Tensor> tensors_of(const Arguments& args) {
   return out;
 }
 
+Untouched::Untouched(const Arguments& args, bool skip_first) {
+  const auto tensors = tensors_of(args);
+  for (size_t i = skip_first ? 1 : 0; i < tensors.size(); ++i) {
+    const Tensor& t = tensors[i];
+    if (t.is_cpu()) kept_.push_back({t, t.sizes().vec(), storage_bytes(t), t._version()});
+  }
+}
+
+std::string Untouched::words() const {
+  for (const auto& [tensor, sizes, bytes, version] : kept_) {
+    if (tensor.sizes().vec() != sizes) return "an input was resized: " + describe(tensor);
+    if (storage_bytes(tensor) != bytes) return "an input was changed: " + describe(tensor);
+    if (tensor._version() != version) return "the version of an input was raised: " + describe(tensor);
+  }
+  return {};
+}
+
 Arguments all_contiguous(const Arguments& args) { return each_tensor(args, contiguous_copy); }
 
+Tensor on_meta(const Tensor& tensor) {
+  return empty_strided(tensor.sizes(), tensor.strides(),
+                       TensorOptions().dtype(tensor.scalar_type()).device(Device(kMeta)));
+}
+
 Arguments on_meta(const Arguments& args) {
-  return each_tensor(args, [](const Tensor& tensor) {
-    return empty_strided(tensor.sizes(), tensor.strides(),
-                         TensorOptions().dtype(tensor.scalar_type()).device(Device(kMeta)));
-  });
+  return each_tensor(args, [](const Tensor& tensor) { return on_meta(tensor); });
 }
 
 }  // namespace facula::testing

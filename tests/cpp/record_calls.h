@@ -6,6 +6,7 @@
 #include "cpp/record_properties.h"
 #include "generated/boxed_calls.h"
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -43,11 +44,33 @@ Arguments each_tensor(const Arguments& args, const Change& change) {
   return out;
 }
 
+// Bytes, sizes and versions of the tensors of the cpu among the arguments, to see later that nobody touched them.
+class Untouched {
+ public:
+  Untouched(const Arguments& args, bool skip_first);
+  // Empty when all is as it was, otherwise what is not, in words.
+  std::string words() const;
+
+ private:
+  struct Kept {
+    Tensor tensor;
+    std::vector<int64_t> sizes;
+    std::vector<std::byte> bytes;
+    int64_t version;
+  };
+  std::vector<Kept> kept_;
+};
+
 Arguments all_contiguous(const Arguments& args);
+Tensor on_meta(const Tensor& tensor);
 Arguments on_meta(const Arguments& args);
 
 // All results against the truth of the case; what is wrong goes to `to`, with `what` before it.
 void check_results(std::vector<std::string>& to, const std::string& what, const Results& results, const Case& one);
+
+// Where one tensor is not on the device of the others the call is refused, and leaves all as it was; but numbers of the
+// cpu may join tensors of any device.
+void check_devices(std::vector<std::string>& to, const Variants& variants, const Arguments& args, const Case& one);
 
 std::vector<std::string> check_random(const Variants& variants, const Case& one, uint64_t seed);
 

@@ -1,5 +1,6 @@
 // The properties over all records: values, inputs left alone, layouts, in-place and out variants, threads, meta tensors
-// and errors. Random ops have theirs in record_properties_random.cpp.
+// and errors. Random ops have theirs in record_properties_random.cpp; tensors of several devices meet in
+// record_properties_devices.cpp.
 #include "cpp/record_properties.h"
 
 #include "cpp/record_calls.h"
@@ -57,32 +58,6 @@ void check_same_results(Complaints& to, const std::string& what, const Results& 
     if (a != nullptr && b != nullptr && a->defined() && b->defined()) complain(to, what, bit_difference(*a, *b));
   }
 }
-
-// Bytes and versions of the tensors among the arguments, to see later that nobody touched them.
-class Untouched {
- public:
-  Untouched(const Arguments& args, bool skip_first) {
-    const auto tensors = tensors_of(args);
-    for (size_t i = skip_first ? 1 : 0; i < tensors.size(); ++i)
-      kept_.push_back({tensors[i], storage_bytes(tensors[i]), tensors[i]._version()});
-  }
-
-  std::string words() const {
-    for (const auto& [tensor, bytes, version] : kept_) {
-      if (storage_bytes(tensor) != bytes) return "an input was changed: " + describe(tensor);
-      if (tensor._version() != version) return "the version of an input was raised: " + describe(tensor);
-    }
-    return {};
-  }
-
- private:
-  struct Kept {
-    Tensor tensor;
-    std::vector<std::byte> bytes;
-    int64_t version;
-  };
-  std::vector<Kept> kept_;
-};
 
 bool any_not_contiguous(const Arguments& args) {
   const auto tensors = tensors_of(args);
@@ -299,6 +274,7 @@ Complaints check_values(const Variants& variants, const Case& one) {
   }
   if (!has(one, kUndefinedValues)) check_threads(to, variants, args, one);
   if (has(one, kCheckMeta)) check_meta(to, variants, args, one);
+  if (has(one, kCheckMeta) && has(one, kCheckDevices)) check_devices(to, variants, args, one);
   return to;
 }
 

@@ -206,6 +206,20 @@ TEST(TensorOverlap, IsRefusedWhereResultsWouldDependOnOrder) {
   EXPECT_EQ(values_of(x), (Values{0, 2, 4, 6, 8, 10}));
 }
 
+TEST(TensorOverlap, IsNoMatterWhereNoElementIsShared) {
+  // Rows and columns of one buffer: ranges overlap, elements do not.
+  Tensor table = numbers({3, 4});
+  Tensor sums = table.select(1, 3);
+  sum_out(sums, table.narrow(1, 0, 2), {1});
+  EXPECT_EQ(values_of(table), (Values{0, 1, 2, 1, 4, 5, 6, 9, 8, 9, 10, 17}));
+  EXPECT_THROW(sum_out(sums, table.narrow(1, 2, 2), {1}), ValueError);
+  EXPECT_EQ(values_of(table), (Values{0, 1, 2, 1, 4, 5, 6, 9, 8, 9, 10, 17}));
+
+  Tensor pairs = zeros({3, 2}), values = pairs.select(1, 0), indices = pairs.select(1, 1);
+  max_out(values, indices, table, 1);
+  EXPECT_EQ(values_of(pairs), (Values{2, 2, 9, 3, 17, 3}));
+}
+
 TEST(TensorView, ResizeGrowsAndKeepsWhatWasThere) {
   Tensor x = numbers({2, 3});
   EXPECT_EQ(&x.resize_({3}), &x);

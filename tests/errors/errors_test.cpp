@@ -192,7 +192,38 @@ const std::vector<Case>& cases() {
        [](Scene& s) {
          pad(s.line, {int64_t{1} << 62, int64_t{1} << 62});
        }},
+      {"two results into one memory",
+       [](Scene& s) {
+         Tensor values = s.line.narrow(0, 0, 2), indices = s.line.narrow(0, 1, 2);
+         max_out(values, indices, s.a, 1);
+       }},
+      {"two results into one memory that would have to move",
+       [](Scene& s) {
+         Tensor values = s.line.narrow(0, 0, 3), indices = s.line.narrow(0, 3, 3);
+         max_out(values, indices, s.a, 1);
+       }},
+      {"the second of two results cannot grow",
+       [](Scene& s) {
+         static int64_t memory[1] = {7};
+         Tensor values = s.line.narrow(0, 0, 0).clone(), indices = from_blob(memory, {1}, TensorOptions(kLong));
+         try {
+           max_out(values, indices, s.a, 1);
+         } catch (const Error&) {
+           EXPECT_EQ(values.numel(), 0);
+           EXPECT_EQ(indices.numel(), 1);
+           throw;
+         }
+       }},
+      {"a number that a meta tensor does not have",
+       [](Scene& s) { s.a.fill_(empty({}, TensorOptions().device(kMeta))); }},
       {"mixing devices", [](Scene& s) { s.a + s.meta; }},
+      {"an index of another device",
+       [](Scene& s) { s.a.index_select(0, empty({1}, TensorOptions().dtype(kLong).device(kMeta))); }},
+      {"one of two results on another device",
+       [](Scene& s) {
+         Tensor values = s.line.narrow(0, 0, 2), indices = empty({2}, TensorOptions().dtype(kLong).device(kMeta));
+         max_out(values, indices, s.a, 1);
+       }},
       {"device that is not there", [](Scene&) { empty({2}, kCUDA); }},
       {"device name", [](Scene&) { Device("gpu:0"); }},
       {"value of a meta tensor", [](Scene& s) { s.meta.sum().item(); }},

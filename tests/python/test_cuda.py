@@ -171,3 +171,50 @@ def test_figures_of_products():
         matmul.allow_tf32 = 1
     with pytest.raises(AttributeError):
         matmul.allow_tf23 = True
+
+
+def test_indices_of_the_cpu_point_into_tensors_of_the_gpu():
+    seed = np.random.SeedSequence().entropy % 2**32
+    print("seed", seed)
+    truth = np.random.default_rng(seed).standard_normal((5, 7)).astype(np.float32)
+    x = facula.tensor(truth, device="cuda")
+    rows, mask = [3, 0, 3], truth[:, 0] > 0
+    for index in (rows, np.array(rows), facula.tensor(rows), facula.tensor(rows, device="cuda")):
+        assert x[index].is_cuda and np.array_equal(x[index].cpu().numpy(), truth[rows])
+        assert np.array_equal(x[:, index].cpu().numpy(), truth[:, rows])
+    assert np.array_equal(x[facula.tensor(mask)].cpu().numpy(), truth[mask])
+    assert np.array_equal(x[facula.tensor([1, 2]), facula.tensor([0, 6], device="cuda")].cpu().numpy(),
+                          truth[[1, 2], [0, 6]])
+
+    x[[4, 2]] = facula.tensor([1.0, 2.0], device="cuda")[:, None]
+    truth[[4, 2]] = np.array([[1.0], [2.0]], np.float32)
+    x[facula.tensor(mask)] = 5.0
+    truth[mask] = 5.0
+    x.index_put_((facula.tensor([1, 3]),), facula.tensor(-1.5), accumulate=True)
+    truth[[1, 3]] += -1.5
+    assert np.array_equal(x.cpu().numpy(), truth)
+    with pytest.raises(facula.DeviceError, match="same device"):
+        x[[0]] = facula.ones(7)
+    with pytest.raises(facula.DeviceError, match="same device"):
+        facula.ones(3)[facula.tensor([1], device="cuda")]
+
+    w = facula.tensor(truth, device="cuda", requires_grad=True)
+    (w[rows] * facula.arange(3, device="cuda")[:, None]).sum().backward()
+    expected = np.zeros_like(truth)
+    np.add.at(expected, rows, np.arange(3, dtype=np.float32)[:, None])
+    assert np.array_equal(w.grad.cpu().numpy(), expected)
+
+
+def test_gradients_of_two_devices_meet_in_one_backward():
+    seed = np.random.SeedSequence().entropy % 2**32
+    print("seed", seed)
+    rng = np.random.default_rng(seed)
+    a, b = (rng.standard_normal(1 << 13) for _ in range(2))  # large enough for chains of pointwise gradients
+    here = facula.tensor(a, requires_grad=True)
+    there = facula.tensor(b, device="cuda", requires_grad=True)
+    facula.autograd.backward([there.sigmoid().tanh(), here.sigmoid().tanh()],
+                             [facula.ones(1 << 13, dtype=facula.float64, device="cuda"),
+                              facula.ones(1 << 13, dtype=facula.float64)])
+    for x, value in ((here, a), (there, b)):
+        s = 1 / (1 + np.exp(-value))
+        assert np.allclose(x.grad.cpu().numpy(), s * (1 - s) * (1 - np.tanh(s) ** 2), rtol=1e-12, atol=1e-14)

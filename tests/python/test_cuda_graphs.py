@@ -96,3 +96,18 @@ def test_anomaly_mode_looks_at_results_but_not_into_captures():
     graph.replay()
     facula.cuda.synchronize()
     assert y.isnan().tolist() == [False, True]
+
+
+def test_numbers_of_the_cpu_are_written_in_a_capture():
+    x, mask = facula.zeros(6, device="cuda"), facula.tensor([True, False] * 3, device="cuda")
+    index, value = facula.tensor([1, 3], device="cuda"), facula.tensor(2.0)
+    for _ in range(2):  # the first compiles what is captured
+        x.index_put_((mask,), facula.tensor(9.0))
+        x.index_put_((index,), value)
+    graph = facula.cuda.CUDAGraph()
+    with facula.cuda.graph(graph):
+        x.index_put_((mask,), facula.tensor(9.0))
+        x.index_put_((index,), value)
+    x.zero_()
+    graph.replay()
+    assert x.tolist() == [9.0, 2.0, 9.0, 2.0, 9.0, 0.0]

@@ -1,4 +1,4 @@
-record("to", lambda x, other, *rest, **options: cast(x, other), dtypes=EVERY, exact=True,
+record("to", lambda x, other, *rest, **options: cast(x, other), dtypes=EVERY, exact=True, devices=False,
        result=lambda x, other, *rest, **options: other.dtype if isinstance(other, (TensorValue, Options)) else other,
        samples=[call(t(3, 5, low=0), d) for d in EVERY] + [call(t(3, 4, layout="transposed"), float32),
                                                            call(t(3, 4, 5, layout="strided"), float64),

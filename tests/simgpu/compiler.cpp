@@ -452,7 +452,7 @@ void compile(CompileJob& job) {
                {"-I", headers, "-x", "c++", work.folder + "/kernel.cu", "-x", "none", runtime + "/device_runtime.o",
                 runtime + "/waits.a", "-shared", "-nostdlib", "-Wl,-Bsymbolic", "-Wl,--build-id=none"});
   if (!t.linker_option.empty()) words.push_back(t.linker_option);
-  words.insert(words.end(), {"-o", work.folder + "/kernel.so", "-lm", "-lc"});
+  words.insert(words.end(), {"-o", work.folder + "/kernel.so", "-lm", "-lc", "-lgcc"});
   const Run r = run(words, work.folder + "/log");
   job.log = r.output;
   replace_all(job.log, headers + "/", "");

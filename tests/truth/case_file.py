@@ -31,7 +31,7 @@ MAGIC = b"FACCASE1"
 # Kinds of case.
 VALUES, ERROR, RANDOM = range(3)
 # Flags of a case: properties to check.
-META, INPLACE, OUT, LAYOUTS, THREADS, SIGNED_ZERO, ALIASES, UNDEFINED_VALUES = (1 << n for n in range(8))
+META, INPLACE, OUT, LAYOUTS, THREADS, SIGNED_ZERO, ALIASES, UNDEFINED_VALUES, DEVICES = (1 << n for n in range(9))
 # Flags of a gradient case, which stands in a file of its own and has no results; tests/cpp/gradient_properties.h.
 DIFFERENTIABLE, MAY_REFUSE, SECOND_ORDER, UNCHECKED = (1 << n for n in range(4))
 FIRST_HELD = 1 << 8  # the first float64 or complex128 tensor does not move; the next bits are about the next ones

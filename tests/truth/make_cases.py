@@ -21,6 +21,7 @@ import samples
 from book import read_book
 from case_file import (
     ALIASES,
+    DEVICES,
     DIFFERENTIABLE,
     ERROR,
     FIRST_HELD,
@@ -186,6 +187,7 @@ def write_case(w, op, sample, entry, rng, dtype, title):
     w.u8(RANDOM if op.random else VALUES)
     w.u32(
         META * op.meta
+        | DEVICES * op.devices
         | INPLACE * op.inplace
         | OUT * op.out
         | LAYOUTS * op.layouts

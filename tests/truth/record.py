@@ -357,6 +357,7 @@ def record(
     errors=(),
     random=None,
     meta=True,
+    devices=True,
     inplace=True,
     out=True,
     layouts=True,
@@ -382,7 +383,8 @@ def record(
               reference of the absolute values), since rounding does. A function of the call's arguments, all of them
               positive, gives these sums where the reference does not
     random    a Statistics, or a function of the call's arguments that gives one
-    meta, inplace, out, layouts, threads    properties that do not hold for this op are switched off here
+    meta, devices, inplace, out, layouts, threads    properties that do not hold for this op are switched off here;
+              `devices`: tensors of different devices are refused
     values    False when the memory of the result is undefined (empty)
     sees_dtype  True when the reference takes the claimed dtype as `claimed=`
     aliases   True when the result must share memory with the first argument
@@ -407,6 +409,7 @@ def record(
             errors=list(errors),
             random=random,
             meta=meta,
+            devices=devices,
             inplace=inplace,
             out=out,
             layouts=layouts,

@@ -778,8 +778,7 @@ std::tuple<Tensor&, Tensor&> aminmax_out(Tensor& min, Tensor& max, const Tensor&
     detail::report_call(OpId::aminmax, attrs);
   }
   const auto result = meaning::aminmax(self, dim, keepdim);
-  meaning::write_out(min, std::get<0>(result), "aminmax");
-  meaning::write_out(max, std::get<1>(result), "aminmax");
+  meaning::write_outs({{&min, &std::get<0>(result)}, {&max, &std::get<1>(result)}}, "aminmax");
   return {min, max};
 }
 
@@ -920,8 +919,7 @@ std::tuple<Tensor&, Tensor&> max_out(Tensor& values, Tensor& indices, const Tens
     detail::report_call(OpId::max, attrs);
   }
   const auto result = meaning::max(self, dim, keepdim);
-  meaning::write_out(values, std::get<0>(result), "max");
-  meaning::write_out(indices, std::get<1>(result), "max");
+  meaning::write_outs({{&values, &std::get<0>(result)}, {&indices, &std::get<1>(result)}}, "max");
   return {values, indices};
 }
 
@@ -1130,8 +1128,7 @@ std::tuple<Tensor&, Tensor&> min_out(Tensor& values, Tensor& indices, const Tens
     detail::report_call(OpId::min, attrs);
   }
   const auto result = meaning::min(self, dim, keepdim);
-  meaning::write_out(values, std::get<0>(result), "min");
-  meaning::write_out(indices, std::get<1>(result), "min");
+  meaning::write_outs({{&values, &std::get<0>(result)}, {&indices, &std::get<1>(result)}}, "min");
   return {values, indices};
 }
 
@@ -2741,8 +2738,7 @@ std::tuple<Tensor&, Tensor&> median_out(Tensor& values, Tensor& indices, const T
     detail::report_call(OpId::median, attrs);
   }
   const auto result = meaning::median(self, dim, keepdim);
-  meaning::write_out(values, std::get<0>(result), "median");
-  meaning::write_out(indices, std::get<1>(result), "median");
+  meaning::write_outs({{&values, &std::get<0>(result)}, {&indices, &std::get<1>(result)}}, "median");
   return {values, indices};
 }
 

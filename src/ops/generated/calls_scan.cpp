@@ -300,8 +300,7 @@ std::tuple<Tensor&, Tensor&> cummax_out(Tensor& values, Tensor& indices, const T
     detail::report_call(OpId::cummax, attrs);
   }
   const auto result = meaning::cummax(self, dim);
-  meaning::write_out(values, std::get<0>(result), "cummax");
-  meaning::write_out(indices, std::get<1>(result), "cummax");
+  meaning::write_outs({{&values, &std::get<0>(result)}, {&indices, &std::get<1>(result)}}, "cummax");
   return {values, indices};
 }
 
@@ -373,8 +372,7 @@ std::tuple<Tensor&, Tensor&> cummin_out(Tensor& values, Tensor& indices, const T
     detail::report_call(OpId::cummin, attrs);
   }
   const auto result = meaning::cummin(self, dim);
-  meaning::write_out(values, std::get<0>(result), "cummin");
-  meaning::write_out(indices, std::get<1>(result), "cummin");
+  meaning::write_outs({{&values, &std::get<0>(result)}, {&indices, &std::get<1>(result)}}, "cummin");
   return {values, indices};
 }
 

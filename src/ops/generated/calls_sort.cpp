@@ -77,8 +77,7 @@ std::tuple<Tensor&, Tensor&> sort_out(Tensor& values, Tensor& indices, const Ten
     detail::report_call(OpId::sort, attrs);
   }
   const auto result = meaning::sort(self, dim, descending);
-  meaning::write_out(values, std::get<0>(result), "sort");
-  meaning::write_out(indices, std::get<1>(result), "sort");
+  meaning::write_outs({{&values, &std::get<0>(result)}, {&indices, &std::get<1>(result)}}, "sort");
   return {values, indices};
 }
 
@@ -150,8 +149,7 @@ std::tuple<Tensor&, Tensor&> sort_out(Tensor& values, Tensor& indices, const Ten
     detail::report_call(OpId::sort, attrs);
   }
   const auto result = meaning::sort(self, stable, dim, descending);
-  meaning::write_out(values, std::get<0>(result), "sort");
-  meaning::write_out(indices, std::get<1>(result), "sort");
+  meaning::write_outs({{&values, &std::get<0>(result)}, {&indices, &std::get<1>(result)}}, "sort");
   return {values, indices};
 }
 
@@ -313,8 +311,7 @@ std::tuple<Tensor&, Tensor&> topk_out(Tensor& values, Tensor& indices, const Ten
     detail::report_call(OpId::topk, attrs);
   }
   const auto result = meaning::topk(self, k, dim, largest, sorted);
-  meaning::write_out(values, std::get<0>(result), "topk");
-  meaning::write_out(indices, std::get<1>(result), "topk");
+  meaning::write_outs({{&values, &std::get<0>(result)}, {&indices, &std::get<1>(result)}}, "topk");
   return {values, indices};
 }
 
@@ -388,8 +385,7 @@ std::tuple<Tensor&, Tensor&> kthvalue_out(Tensor& values, Tensor& indices, const
     detail::report_call(OpId::kthvalue, attrs);
   }
   const auto result = meaning::kthvalue(self, k, dim, keepdim);
-  meaning::write_out(values, std::get<0>(result), "kthvalue");
-  meaning::write_out(indices, std::get<1>(result), "kthvalue");
+  meaning::write_outs({{&values, &std::get<0>(result)}, {&indices, &std::get<1>(result)}}, "kthvalue");
   return {values, indices};
 }
 

@@ -74,7 +74,9 @@ Tensor PendingGradients::Chain::append(detail::FormulaBuild build, std::span<con
   for (const Tensor* t : tensors.subspan(1))
     if (IntArrayRef(common) != sizes_of(*t)) common = broadcast_sizes(common, sizes_of(*t), "gradient");
   const bool full = steps.size() >= kMaxSteps || operands.size() + tensors.size() > kMaxOperands;
-  if (!steps.empty() && (full || IntArrayRef(common) != IntArrayRef(sizes) || first->dtype != dtype)) run();
+  if (!steps.empty() &&
+      (full || IntArrayRef(common) != IntArrayRef(sizes) || first->dtype != dtype || first->device != device))
+    run();
   if (steps.empty()) {
     sizes = common;
     dtype = first->dtype;
