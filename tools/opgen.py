@@ -489,6 +489,9 @@ def body(form):
         lines.append("  return self;")
     else:
         outs = d.out_names
+        if not through_out:
+            lines += [f'  meaning::check_out_apart({out}, {a.name}, "{op.name}");'
+                      for out in outs for a in d.out_args if a.type in tape.TENSORS]
         values = [a.name if a in d.out_args else "out.options()" for a in d.args]
         if d.meaning == "inplace":
             rest = [v for v in values if v != "self"]

@@ -56,4 +56,9 @@ class FACULA_API TensorIndex {
   facula::Tensor tensor_;
 };
 
+// start:stop:step, and what an index expression is made of, as libtorch writes them.
+FACULA_API std::ostream& operator<<(std::ostream& out, const Slice& slice);
+FACULA_API std::ostream& operator<<(std::ostream& out, const TensorIndex& index);
+FACULA_API std::ostream& operator<<(std::ostream& out, const std::vector<TensorIndex>& indices);
+
 }  // namespace facula::indexing

@@ -167,8 +167,11 @@ def nanmedian(input, dim=None, keepdim=False, *, out=None):
     if dim is None:
         flat = input.reshape(-1)
         if not flat.numel():
-            return give(flat.sum() * float("nan"), out)
+            none = flat.sum() * float("nan") if flat.is_floating_point() else flat.new_zeros(())
+            return give(none, out)
         return give(nanmedian(flat, 0).values, out)
+    if input.dim() and input.shape[dim] == 0:
+        raise IndexError(f"nanmedian(): Expected reduction dim {dim} to have non-zero size.")
     _, order = input.detach().sort(dim)
     count = (~_native.isnan(input)).sum(dim, keepdim=True)
     indices = order.gather(dim, ((count - 1) // 2).clamp_min(0))
@@ -181,7 +184,11 @@ def nanmedian(input, dim=None, keepdim=False, *, out=None):
 def mode(input, dim=-1, keepdim=False, *, out=None):
     """The most frequent value along `dim`, of equally frequent ones the smallest, and a place where it is."""
     need_tensor("mode", input=input)
+    if not isinstance(dim, int):
+        raise TypeError(f"mode(): dim must be an int, not {type(dim).__name__}")
     if input.dim() == 0:
+        if dim not in (-1, 0):
+            raise IndexError(f"mode(): Dimension out of range (expected to be in range of [-1, 0], but got {dim})")
         values, indices = input.clone(), _native.zeros((), dtype=_native.int64, device=input.device)
     else:
         if input.shape[dim] == 0:

@@ -343,6 +343,13 @@ PyObject* call_op(const OpEntry& op, void*& cache, PyObject* self, PyObject* con
       }
     }
     refuse(op, all, self, given, n, keywords);
+  } catch (const IntegerTooWide& error) {
+    try {
+      throw ValueError(str(op.name, ": ", error.what()));
+    } catch (...) {
+      set_python_error();
+    }
+    return nullptr;
   } catch (...) {
     set_python_error();
     return nullptr;

@@ -139,7 +139,7 @@ namespace {
   if (!text) PyErr_Clear();  // Python writes out no numbers of very many digits
   const std::string_view digits = text ? to_text_view(text.ptr()) : std::string_view();
   const bool shown = !digits.empty() && digits.size() <= 40;
-  throw ValueError(str("the integer ", shown ? str(digits, " ") : "", "does not fit 64 bits"));
+  throw IntegerTooWide(str("the integer ", shown ? str(digits, " ") : "", "does not fit 64 bits"));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include <facula/core/error.h>
 #include <facula/core/generator.h>
 #include <facula/tensor.h>
 
@@ -28,6 +29,11 @@ bool is_memory_format(PyObject* object);
 bool is_layout(PyObject* object);
 bool is_generator(PyObject* object);
 bool is_ndarray(PyObject* object);
+
+// An integer of Python that does not fit 64 bits. Who knows the op adds its name.
+class IntegerTooWide : public ValueError {
+  using ValueError::ValueError;
+};
 
 // These throw nanobind::python_error or a typed Error when the value does not fit.
 int64_t to_integer(PyObject* object);

@@ -110,7 +110,9 @@ std::ostream& operator<<(std::ostream& out, Layout) { return out << "Strided"; }
 
 std::string to_text(const TensorOptions& options) {
   return str("TensorOptions(dtype=", toString(options.dtype()), options.has_dtype() ? "" : " (default)",
-             ", device=", options.device().str(), options.has_device() ? "" : " (default)", ", layout=Strided",
+             ", device=", options.device().str(), options.has_device() ? "" : " (default)",
+             ", layout=Strided (default)", ", requires_grad=", options.requires_grad() ? "true" : "false (default)",
+             ", pinned_memory=", options.pinned_memory() ? "true" : "false (default)",
              ", memory_format=", options.has_memory_format() ? to_text(*options.memory_format_opt()) : "(nullopt)",
              ")");
 }

@@ -2,6 +2,7 @@
 #include "cpu/convert.h"
 #include "ops/common.h"
 #include "ops/pointwise.h"
+#include "ops/shape_checks.h"
 
 namespace facula::meaning {
 namespace {
@@ -159,6 +160,7 @@ void fill_(Tensor& self, const Scalar& value) {
   check_no_internal_overlap(self, "fill_");
   FACULA_CHECK(self.is_complex() || !value.isComplex(), DTypeError, "fill_: value ", value.str(),
                " cannot be converted to type ", toString(self.scalar_type()), " without losing its imaginary part");
+  check_fits_integers(value, self.scalar_type(), "fill_");
   fill_values(self, value);
   self.impl()->bump_version();
 }

@@ -258,29 +258,49 @@ Tensor range(const Scalar& start, const Scalar& end, const Scalar& step, const T
   return out;
 }
 
-// Both rows of tril_indices or triu_indices. Row r of the matrix holds the columns [first(r), last(r)).
-template <class First, class Last>
-Tensor triangle_indices(int64_t row, int64_t col, const TensorOptions& options, const char* op, First first,
-                        Last last) {
+// How many places (r, c) of a matrix have c < r + shift, in as many steps however large it is; and the rows in which
+// there are some but not all: before them none, behind them all.
+struct Triangle {
+  unsigned __int128 count = 0;
+  int64_t begin, full;
+  Triangle(int64_t row, int64_t col, int64_t shift) {
+    const __int128 k = shift;
+    begin = static_cast<int64_t>(std::clamp<__int128>(-k, 0, row));
+    full = static_cast<int64_t>(std::clamp<__int128>(col - k, begin, row));
+    if (full > begin)
+      count =
+          static_cast<unsigned __int128>(full - begin) * static_cast<unsigned __int128>(begin + k + full - 1 + k) / 2;
+    count += static_cast<unsigned __int128>(row - full) * static_cast<unsigned __int128>(col);
+  }
+};
+
+// Both rows of tril_indices or triu_indices: the places with c < r + shift, or all others.
+Tensor triangle_indices(int64_t row, int64_t col, int64_t shift, bool lower, const TensorOptions& options,
+                        const char* op) {
   FACULA_CHECK(row >= 0, ValueError, op, ": row must be non-negative, got ", row);
   FACULA_CHECK(col >= 0, ValueError, op, ": col must be non-negative, got ", col);
   ScalarType dtype = options.has_dtype() ? options.dtype() : kLong;
   FACULA_CHECK(isIntegralType(dtype, false), DTypeError, op, ": dtype ", toString(dtype),
                " cannot hold indices; use int64 or int32");
-  int64_t count = 0;
-  for (int64_t r = 0; r < row; ++r)
-    FACULA_CHECK(!__builtin_add_overflow(count, last(r) - first(r), &count), ShapeError, op,
-                 ": the number of indices overflows 64 bits");
+  shift = std::clamp(shift, -row, col);
+  const Triangle below(row, col, shift);
+  const unsigned __int128 places =
+      lower ? below.count : static_cast<unsigned __int128>(row) * static_cast<unsigned __int128>(col) - below.count;
+  FACULA_CHECK(places <= static_cast<unsigned __int128>(std::numeric_limits<int64_t>::max()), ShapeError, op,
+               ": the number of indices of a matrix of ", row, " by ", col, " overflows 64 bits");
+  const auto count = static_cast<int64_t>(places);
   const Device device = device_of(options, op);
   Tensor wide = new_tensor({2, count}, kLong, device.is_meta() ? device : Device(kCPU), op);
   if (!wide.impl()->device.is_meta() && count > 0) {
     auto* rows = reinterpret_cast<int64_t*>(wide.impl()->data());
     int64_t* cols = rows + count;
-    for (int64_t r = 0; r < row; ++r)
-      for (int64_t c = first(r), e = last(r); c < e; ++c) {
+    for (int64_t r = lower ? below.begin : 0, end = lower ? row : below.full; r < end; ++r) {
+      const int64_t cut = r < below.begin ? 0 : r >= below.full ? col : r + shift;
+      for (int64_t c = lower ? 0 : cut, e = lower ? cut : col; c < e; ++c) {
         *rows++ = r;
         *cols++ = c;
       }
+    }
   }
   return carried_to(device, as_dtype(wide, dtype));
 }
@@ -289,8 +309,8 @@ Tensor triangle_indices(int64_t row, int64_t col, const TensorOptions& options, 
 
 void check_fits(const Scalar& value, ScalarType dtype, const char* op) {
   auto refuse = [&] {
-    throw ValueError(
-        str(op, ": value ", value.str(), " cannot be converted to type ", toString(dtype), " without overflow"));
+    throw ValueError(str(op, ": value ", value.str(), " cannot be converted to type ", toString(dtype),
+                         " without overflow. Give one that fits, or convert the tensor with .to(dtype)"));
   };
   if (dtype == kBool) return;
   if (value.isComplex()) {
@@ -326,6 +346,10 @@ void check_fits(const Scalar& value, ScalarType dtype, const char* op) {
   if (bits == 64) return;
   int64_t v = value.toLong(), most = is_signed ? (int64_t{1} << (bits - 1)) - 1 : (int64_t{1} << bits) - 1;
   if (v > most || v < (is_signed ? -most - 1 : -most)) refuse();
+}
+
+void check_fits_integers(const Scalar& value, ScalarType dtype, const char* op) {
+  if (isIntegralType(dtype, false)) check_fits(value, dtype, op);
 }
 
 namespace meaning {
@@ -466,17 +490,12 @@ Tensor eye(int64_t n, int64_t m, const TensorOptions& options) {
 }
 
 Tensor tril_indices(int64_t row, int64_t col, int64_t offset, const TensorOptions& options) {
-  int64_t shift = std::clamp(offset, -std::max<int64_t>(row, 0), std::max<int64_t>(col, 0));
-  return triangle_indices(
-      row, col, options, "tril_indices", [](int64_t) { return int64_t{0}; },
-      [=](int64_t r) { return std::clamp<int64_t>(r + shift + 1, 0, col); });
+  const int64_t shift = offset == std::numeric_limits<int64_t>::max() ? offset : offset + 1;
+  return triangle_indices(row, col, shift, true, options, "tril_indices");
 }
 
 Tensor triu_indices(int64_t row, int64_t col, int64_t offset, const TensorOptions& options) {
-  int64_t shift = std::clamp(offset, -std::max<int64_t>(row, 0), std::max<int64_t>(col, 0));
-  return triangle_indices(
-      row, col, options, "triu_indices", [=](int64_t r) { return std::clamp<int64_t>(r + shift, 0, col); },
-      [=](int64_t) { return col; });
+  return triangle_indices(row, col, offset, false, options, "triu_indices");
 }
 
 std::vector<Tensor> meshgrid(TensorList tensors) { return meaning::meshgrid(tensors, "ij"); }

@@ -5,6 +5,7 @@
 #include "cpu/executor.h"
 #include "ops/index_checks.h"
 #include "ops/pointwise.h"
+#include "ops/shape_checks.h"
 #include "ops/transfer.h"
 
 #include <algorithm>
@@ -15,6 +16,7 @@ namespace facula {
 Element::Element(const Scalar& value, ScalarType dtype, const char* op) {
   FACULA_CHECK(!value.isComplex() || isComplexType(dtype), DTypeError, op, ": value cannot be converted to type ",
                toString(dtype), " without losing its imaginary part: ", value.str());
+  check_fits_integers(value, dtype, op);
   const CType type = value.isComplex()                  ? CType::C128
                      : value.isFloatingPoint()          ? CType::F64
                      : value.tag() == Scalar::Tag::UInt ? CType::U64

@@ -1,6 +1,7 @@
 // Ops on masks: masked_fill, masked_select, masked_scatter, nonzero, argwhere.
 #include "ops/index_checks.h"
 #include "ops/pointwise.h"
+#include "ops/shape_checks.h"
 
 namespace facula::meaning {
 
@@ -17,6 +18,7 @@ Scalar number_as(const Scalar& value, ScalarType dtype, const char* op) {
   FACULA_CHECK(!value.isComplex() || isComplexType(dtype), DTypeError, op, ": value cannot be converted to type ",
                toString(dtype), " without losing its imaginary part: ", value.str());
   if (dtype == ScalarType::Bool) return !value.is_zero();
+  check_fits_integers(value, dtype, op);
   if (isIntegralType(dtype, false) && value.isFloatingPoint()) return value.toLong();
   return value;
 }

@@ -148,6 +148,19 @@ Tensor& write_out(Tensor& out_tensor, const Tensor& result, const char* op) {
   return out_tensor;
 }
 
+void check_out_apart(const Tensor& out, const Tensor& input, const char* op) {
+  if (out.defined() && input.defined()) check_no_partial_overlap(out, input, op);
+}
+void check_out_apart(const Tensor& out, const std::optional<Tensor>& input, const char* op) {
+  if (input) check_out_apart(out, *input, op);
+}
+void check_out_apart(const Tensor& out, TensorList inputs, const char* op) {
+  for (const Tensor& input : inputs) check_out_apart(out, input, op);
+}
+void check_out_apart(const Tensor& out, ArrayRef<std::optional<Tensor>> inputs, const char* op) {
+  for (const auto& input : inputs) check_out_apart(out, input, op);
+}
+
 void write_outs(std::initializer_list<std::pair<Tensor*, const Tensor*>> outs, const char* op) {
   bool resized = false;
   for (const auto& [target, result] : outs) {

@@ -53,6 +53,11 @@ namespace meaning {
 // For ops whose meaning yields a fresh tensor: the derived in-place and out forms.
 Tensor& write_inplace(const Tensor& self, const Tensor& result, const char* op);
 Tensor& write_out(Tensor& out, const Tensor& result, const char* op);
+// Refuses an out tensor that shares memory with an input in part, before anything is computed; it may be the input.
+void check_out_apart(const Tensor& out, const Tensor& input, const char* op);
+void check_out_apart(const Tensor& out, const std::optional<Tensor>& input, const char* op);
+void check_out_apart(const Tensor& out, TensorList inputs, const char* op);
+void check_out_apart(const Tensor& out, ArrayRef<std::optional<Tensor>> inputs, const char* op);
 // For ops with several results, (target, result) each: all targets are checked before the first is written.
 void write_outs(std::initializer_list<std::pair<Tensor*, const Tensor*>> outs, const char* op);
 // For in-place view ops (`squeeze_`, `t_`, ...): self takes the geometry of a view of itself.

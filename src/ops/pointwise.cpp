@@ -7,6 +7,7 @@
 #include "ops/common.h"
 #include "ops/executable.h"
 #include "ops/program_cache.h"
+#include "ops/shape_checks.h"
 #include "ops/transfer.h"
 
 #include <facula/core/error.h>
@@ -145,6 +146,51 @@ bool has_zero(const Tensor& t) {
   return std::memchr(zeros.impl()->storage->data(), 1, zeros.impl()->storage->nbytes()) != nullptr;
 }
 
+// Whether a zero-dim tensor holds integers that `common` may not hold: it takes no part in promotion.
+bool holds_wider_numbers(std::span<const Operand> operands, ScalarType common) {
+  for (const Operand& o : operands) {
+    if (!o.is_tensor()) continue;
+    const TensorImpl* t = o.tensor().impl();
+    if (t->sizes.empty() && t->dtype != common && isIntegralType(t->dtype, false) &&
+        elementSize(t->dtype) >= elementSize(common))
+      return true;
+  }
+  return false;
+}
+
+// The operation with its zero-dim tensors converted to the common dtype first. Computing is done in wider integers, in
+// which the larger of 100 and 300 would be 300, and only then 44 as uint8.
+Tensor pointwise_of_common(ScalarOp op, std::initializer_list<Operand> operands, ScalarType common, const Out& out,
+                           const char* name) {
+  const Operand* o = operands.begin();
+  Tensor held[3];
+  const auto narrowed = [&](size_t k) {
+    if (!o[k].is_tensor() || o[k].tensor().dim() > 0 || (op == ScalarOp::where && k == 0)) return o[k];
+    held[k] = as_dtype(o[k].tensor(), common);
+    return Operand(held[k]);
+  };
+  FACULA_INTERNAL_CHECK(operands.size() == 2 || operands.size() == 3);
+  if (operands.size() == 2) return pointwise(op, {narrowed(0), narrowed(1)}, out, name);
+  return pointwise(op, {narrowed(0), narrowed(1), narrowed(2)}, out, name);
+}
+
+// Numbers that the integers of `common` do not hold. Sums and products come out the same when such a number wraps around;
+// comparisons are made in wider integers; where the number is chosen, or divides and would become another one, it is refused.
+ScalarType dtype_for_numbers(ScalarOp op, std::span<const Operand> operands, ScalarType common, const char* name) {
+  const bool compares = op >= ScalarOp::eq && op <= ScalarOp::ge;
+  const bool chooses = (op >= ScalarOp::maximum && op <= ScalarOp::clamp_max) || op == ScalarOp::clamp;
+  const CType type = compute_type(common);
+  if (!compares && !chooses && !is_integer_division(op, type)) return common;
+  for (const Operand& o : operands) {
+    if (o.is_tensor() || !o.scalar().isIntegral(false)) continue;
+    const Scalar& number = o.scalar();
+    if (chooses || number.tag() == Scalar::Tag::UInt) check_fits(number, common, name);
+    else if (type == CType::I32 && compares && number.toLong() != static_cast<int32_t>(number.toLong())) return kLong;
+    else if (type == CType::I32) check_fits(number, kInt, name);
+  }
+  return common;
+}
+
 void check_divisor(const Operand& divisor, ScalarType common, const char* name) {
   // On a GPU the kernel reports a zero, and the next call that waits for it throws: looking here would wait every time.
   if (divisor.is_tensor() && divisor.tensor().is_cuda()) return;
@@ -240,6 +286,11 @@ Tensor pointwise(ScalarOp op, std::initializer_list<Operand> operands, const Out
   std::span<const Operand> promoted = op == ScalarOp::where ? all.subspan(1) : all;
   ScalarType common = result_type(promoted, name);
   if (op_info.promotion == Promotion::IntToFloat) common = float_if_integral(common);
+  if (isIntegralType(common, false)) {
+    if (holds_wider_numbers(promoted, common)) [[unlikely]]
+      return pointwise_of_common(op, operands, common, out, name);
+    common = dtype_for_numbers(op, promoted, common, name);
+  }
   CType type = compute_type(common);
   FACULA_CHECK(op_info.exists_for(type), DTypeError, name, ": \"", op_info.name, "\" not implemented for '",
                toString(common), "'. Convert the operands with .to(dtype) first");

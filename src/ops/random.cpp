@@ -61,7 +61,8 @@ TensorOptions like(const Tensor& self, const TensorOptions& options, std::option
   return format ? merged.memory_format(format) : merged;
 }
 
-Tensor empty_for_random(IntArrayRef size, const TensorOptions& options, ScalarType dtype) {
+Tensor empty_for_random(IntArrayRef size, const TensorOptions& options, ScalarType dtype, const char* op) {
+  checked_numel(size, elementSize(dtype), op);
   return facula::empty(size, options.dtype(dtype));
 }
 
@@ -103,7 +104,7 @@ void Generator::set_state(const Tensor& state) {
 namespace meaning {
 
 Tensor rand(IntArrayRef size, MaybeGenerator generator, const TensorOptions& options) {
-  Tensor t = empty_for_random(size, options, float_option(options, "rand", true));
+  Tensor t = empty_for_random(size, options, float_option(options, "rand", true), "rand");
   draw_into(reals_of(t), uniform_fill(0, 1), generator, "rand");
   return t;
 }
@@ -117,7 +118,7 @@ Tensor rand_like(const Tensor& self, const TensorOptions& options, std::optional
 }
 
 Tensor randn(IntArrayRef size, MaybeGenerator generator, const TensorOptions& options) {
-  Tensor t = empty_for_random(size, options, float_option(options, "randn", true));
+  Tensor t = empty_for_random(size, options, float_option(options, "randn", true), "randn");
   draw_into(reals_of(t), normal_fill(0, t.is_complex() ? std::sqrt(0.5) : 1), generator, "randn");
   return t;
 }
@@ -167,7 +168,7 @@ Tensor randint(int64_t low, int64_t high, IntArrayRef size, MaybeGenerator gener
   ScalarType t = options.has_dtype() ? options.dtype() : kLong;
   FACULA_CHECK(!isComplexType(t), DTypeError, "randint: not implemented for '", toString(t), "'");
   check_range(t, low, high, "randint");
-  Tensor r = empty_for_random(size, options, t);
+  Tensor r = empty_for_random(size, options, t, "randint");
   draw_into(r, integer_fill(low, high), generator, "randint");
   return r;
 }
@@ -256,7 +257,7 @@ Tensor normal(const Tensor& mean, const Tensor& std, MaybeGenerator generator) {
 }
 Tensor normal(double mean, double std, IntArrayRef size, MaybeGenerator generator, const TensorOptions& options) {
   FACULA_CHECK(std >= 0, ValueError, "normal: expects std >= 0.0, but found std ", std);
-  Tensor t = empty_for_random(size, options, float_option(options, "normal", false));
+  Tensor t = empty_for_random(size, options, float_option(options, "normal", false), "normal");
   draw_into(t, normal_fill(mean, std), generator, "normal");
   return t;
 }

@@ -80,7 +80,7 @@ Tensor position(Reduce kind, const Tensor& self, const std::optional<int64_t>& d
 // Bool, except that uint8 was the bool of old and stays uint8.
 Tensor truth(Reduce kind, const Tensor& self, OptionalIntArrayRef dim, bool keepdim, const Out& out, const char* op) {
   check_defined(self, op);
-  const uint64_t mask = reduced_dims(self, dim, op);
+  const uint64_t mask = dim && dim->empty() ? 0 : reduced_dims(self, dim, op);  // no dims, as NumPy has it
   const ScalarType dtype = self.impl()->dtype == kByte ? kByte : kBool;
   return reduce(kind, self, kBool, dtype, mask, keepdim, {}, out, op);
 }
@@ -154,8 +154,14 @@ Tensor any(const Tensor& self, const Out& out) { return truth(Reduce::Any, self,
 Tensor any(const Tensor& self, int64_t dim, bool keepdim, const Out& out) {
   return truth(Reduce::Any, self, dim, keepdim, out, "any");
 }
+Tensor any(const Tensor& self, OptionalIntArrayRef dim, bool keepdim, const Out& out) {
+  return truth(Reduce::Any, self, dim, keepdim, out, "any");
+}
 Tensor all(const Tensor& self, const Out& out) { return truth(Reduce::All, self, {}, false, out, "all"); }
 Tensor all(const Tensor& self, int64_t dim, bool keepdim, const Out& out) {
+  return truth(Reduce::All, self, dim, keepdim, out, "all");
+}
+Tensor all(const Tensor& self, OptionalIntArrayRef dim, bool keepdim, const Out& out) {
   return truth(Reduce::All, self, dim, keepdim, out, "all");
 }
 

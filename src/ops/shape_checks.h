@@ -35,5 +35,7 @@ inline void check_computed_float(ScalarType dtype, const char* op, const char* c
 
 // A number that stands for an element of `dtype` must fit it: refuses what a conversion would change beyond rounding.
 void check_fits(const Scalar& value, ScalarType dtype, const char* op);
+// The same for integer dtypes alone, where a number that does not fit would become another one. Floats become infinite.
+void check_fits_integers(const Scalar& value, ScalarType dtype, const char* op);
 
 }  // namespace facula

@@ -3,6 +3,7 @@
 #include "ops/shape_checks.h"
 
 #include <limits>
+#include <ostream>
 
 namespace facula {
 
@@ -14,6 +15,28 @@ Slice::Slice(std::optional<int64_t> start, std::optional<int64_t> stop, std::opt
 TensorIndex::TensorIndex(const char* text) : kind_(Kind::Rest) {
   FACULA_CHECK(text && std::string_view(text) == "...", ValueError,
                "index: Expected \"...\" to represent an ellipsis index, but got \"", text ? text : "", "\"");
+}
+
+std::ostream& operator<<(std::ostream& out, const Slice& slice) {
+  return out << slice.start() << ":" << slice.stop() << ":" << slice.step();
+}
+
+std::ostream& operator<<(std::ostream& out, const TensorIndex& index) {
+  switch (index.kind()) {
+    case TensorIndex::Kind::NewDim: return out << "None";
+    case TensorIndex::Kind::Rest: return out << "...";
+    case TensorIndex::Kind::Integer: return out << index.integer();
+    case TensorIndex::Kind::Boolean: return out << (index.boolean() ? "true" : "false");
+    case TensorIndex::Kind::Range: return out << index.slice();
+    case TensorIndex::Kind::Positions: return out << index.tensor();
+  }
+  return out;
+}
+
+std::ostream& operator<<(std::ostream& out, const std::vector<TensorIndex>& indices) {
+  out << "(";
+  for (size_t i = 0; i < indices.size(); ++i) out << (i > 0 ? ", " : "") << indices[i];
+  return out << ")";
 }
 
 }  // namespace indexing
@@ -250,6 +273,7 @@ Tensor& Tensor::index_put_(ArrayRef<TensorIndex> indices, const Scalar& value) {
   }
   FACULA_CHECK(!value.isComplex() || is_complex(), DTypeError, "index_put_: value cannot be converted to type ",
                facula::toString(scalar_type()), " without losing its imaginary part: ", value.str());
+  check_fits_integers(value, scalar_type(), "index_put_");
   Tensor element = new_tensor({}, scalar_type(), device(), "index_put_");
   fill_values(element, value);
   facula::index_put_(a.view, index_list(a), element);

@@ -35,6 +35,8 @@ TEST(Creation, FillsAndDtypes) {
   expect_error<ValueError>([] { full({1}, 1e40, kFloat); }, "without overflow");
   expect_error<ValueError>([] { full({1}, std::nan(""), kInt); }, "without overflow");
   expect_error<ValueError>([] { full({1}, complex<double>(1, 1), kFloat); }, "without overflow");
+  expect_error<ShapeError>([] { tril_indices(int64_t{1} << 62, 3); }, "overflows 64 bits");
+  expect_error<ShapeError>([] { triu_indices(3, int64_t{1} << 62); }, "overflows 64 bits");
   expect_error<ShapeError>([] { zeros({2, -1}); }, "zeros: Trying to create tensor with negative dimension -1");
   expect_error<ShapeError>([] { empty({INT64_MAX, 8}); }, "overflows 64 bits");
   expect_error<DeviceError>([] { zeros({2}, kCUDA); }, "not available");
@@ -116,6 +118,30 @@ TEST(Creation, EyeAndIndices) {
   EXPECT_EQ(tril_indices(2, 2, -1, kInt).scalar_type(), kInt);
   expect_error<ValueError>([] { tril_indices(-1, 2); }, "row must be non-negative");
   EXPECT_THAT(sizes(triu_indices(0, 2)), ElementsAre(2, 0));
+}
+
+TEST(Creation, IndicesOfTrianglesOfAnySize) {
+  for (int64_t row = 0; row < 5; ++row)
+    for (int64_t col = 0; col < 5; ++col)
+      for (int64_t offset = -7; offset <= 7; ++offset) {
+        SCOPED_TRACE(str(row, " by ", col, ", offset ", offset));
+        std::vector<double> lower[2], upper[2];
+        for (int64_t r = 0; r < row; ++r)
+          for (int64_t c = 0; c < col; ++c) {
+            if (c <= r + offset) lower[0].push_back(double(r)), lower[1].push_back(double(c));
+            if (c >= r + offset) upper[0].push_back(double(r)), upper[1].push_back(double(c));
+          }
+        for (int64_t k = 0; k < 2; ++k) {
+          EXPECT_EQ(values(tril_indices(row, col, offset).select(0, k)), lower[k]);
+          EXPECT_EQ(values(triu_indices(row, col, offset).select(0, k)), upper[k]);
+        }
+      }
+  // Few places of a matrix that is larger than any memory: no walk over its rows.
+  const int64_t huge = int64_t{1} << 62;
+  EXPECT_EQ(values(triu_indices(huge, 2)), (std::vector<double>{0, 0, 1, 0, 1, 1}));
+  EXPECT_EQ(tril_indices(huge, 1, 3 - huge)[0][0].item<int64_t>(), huge - 3);
+  EXPECT_EQ(sizes(tril_indices(3, 3, std::numeric_limits<int64_t>::max())), (std::vector<int64_t>{2, 9}));
+  EXPECT_EQ(sizes(triu_indices(3, 3, std::numeric_limits<int64_t>::min())), (std::vector<int64_t>{2, 9}));
 }
 
 TEST(Creation, MeshgridAndOneHot) {

@@ -41,6 +41,18 @@ TEST(Print, MetaTensorsHaveNoData) {
   EXPECT_EQ(to_text(empty({2, 3}, TensorOptions().dtype(kFloat).device(kMeta))), "[ MetaFloatType{2,3} ]");
 }
 
+TEST(Print, IndicesAndOptions) {
+  using namespace indexing;
+  std::ostringstream out;
+  out << std::vector<TensorIndex>{None, "...", 0, true, Slice(1, None, 2), tensor({1, 2}, kLong)};
+  EXPECT_EQ(out.str(), "(None, ..., 0, true, 1:9223372036854775807:2,  1\n 2\n[ CPULongType{2} ])");
+  std::ostringstream options;
+  options << TensorOptions(kFloat).requires_grad(true);
+  EXPECT_EQ(options.str(),
+            "TensorOptions(dtype=Float, device=cpu (default), layout=Strided (default), requires_grad=true, "
+            "pinned_memory=false (default), memory_format=(nullopt))");
+}
+
 TEST(Print, EveryDtypeHasText) {
   for (int t = 0; t < kNumScalarTypes; ++t) {
     const ScalarType dtype = static_cast<ScalarType>(t);

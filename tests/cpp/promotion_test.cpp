@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
@@ -180,6 +181,47 @@ TEST_F(Promotion, OfAnyOrderOfKindsOverThreeOperands) {
   EXPECT_EQ(addcmul(ones({2}, kInt), ones({2}, kInt), ones({}, kDouble), 2).scalar_type(), kDouble);
   EXPECT_EQ(addcmul(ones({2}, kHalf), ones({2}, kHalf), ones({}, kDouble), 2).scalar_type(), kHalf);
   EXPECT_EQ(lerp(ones({2}, kDouble), ones({2}, kDouble), 0.5).scalar_type(), kDouble);
+}
+
+// Integers are computed in wider ones than memory holds; nobody may see it.
+TEST_F(Promotion, NumbersThatTheDtypeDoesNotHold) {
+  const int64_t wide = int64_t{1} << 33;
+  for (ScalarType t : {kByte, kChar, kShort, kInt}) {
+    SCOPED_TRACE(toString(t));
+    const Tensor x = tensor({5, 100}, kLong).to(t);
+    // The number becomes one of the tensor's dtype first.
+    const Tensor zero_dim = tensor(wide + 44, kLong);
+    EXPECT_EQ(maximum(x, zero_dim).to(kLong).equal(tensor({44, 100}, kLong)), true);
+    EXPECT_EQ(fmin(zero_dim, x).to(kLong).equal(tensor({5, 44}, kLong)), true);
+    EXPECT_EQ(x.clamp(std::optional<Tensor>(zero_dim)).to(kLong).equal(tensor({44, 100}, kLong)), true);
+    EXPECT_EQ(x.remainder(zero_dim).to(kLong).equal(tensor({5, 12}, kLong)), true);
+    // Sums wrap around.
+    EXPECT_TRUE(x.add(wide + 1).equal(x.add(1)));
+    EXPECT_TRUE(x.mul(wide + 1).equal(x));
+    // Comparisons are those of the numbers.
+    EXPECT_TRUE(x.lt(wide).all().item<bool>());
+    EXPECT_FALSE(x.eq(wide + 5).any().item<bool>());
+    EXPECT_TRUE(x.gt(-wide).all().item<bool>());
+    // Where the number is chosen or divides it must be one.
+    EXPECT_THROW(x.clamp_max(wide), ValueError);
+    EXPECT_THROW(x.clamp(-wide, 7), ValueError);
+    EXPECT_THROW(x.remainder(wide), ValueError);
+    EXPECT_THROW(x.fmod(wide), ValueError);
+    EXPECT_THROW(x.div(wide, "floor"), ValueError);
+    // And where it is written.
+    Tensor y = x.clone();
+    EXPECT_THROW(y.fill_(wide), ValueError);
+    EXPECT_THROW(y.fill_(std::nan("")), ValueError);
+    EXPECT_THROW(y.index_put_({0}, std::nan("")), ValueError);
+    EXPECT_THROW(y.index_put_({tensor({0}, kLong)}, wide), ValueError);
+    EXPECT_THROW(y.masked_fill_(y.gt(9), wide), ValueError);
+    EXPECT_THROW(y.index_fill_(0, tensor({0}, kLong), -wide), ValueError);
+    EXPECT_THROW(y.scatter_(0, tensor({0}, kLong), wide), ValueError);
+    EXPECT_TRUE(y.equal(x));
+    EXPECT_EQ(y._version(), 0);
+  }
+  EXPECT_EQ(zeros({1}, kByte).fill_(-1).item<int>(), 255);
+  EXPECT_EQ(tensor({50}, kLong).to(kChar).div(300, "floor").item<int>(), 0);
 }
 
 }  // namespace

@@ -482,6 +482,16 @@ TEST(Reduce, NothingToReduce) {
   EXPECT_THROW(facula::sum(one, 1), IndexError);
 }
 
+TEST(Reduce, TruthAlongSeveralDimsOrNone) {
+  const Tensor x = tensor({0, 3, 0, 0, 1, 2}, kInt).view({2, 3});
+  EXPECT_TRUE(any(x, IntArrayRef{}).equal(x.ne(0)));  // no dims: nothing is reduced
+  EXPECT_TRUE(all(x, IntArrayRef{}).equal(x.ne(0)));
+  EXPECT_TRUE(any(x, std::nullopt).item<bool>());
+  EXPECT_FALSE(all(x, {0, 1}).item<bool>());
+  EXPECT_EQ(any(x, {0, 1}, true).sizes(), IntArrayRef({1, 1}));
+  EXPECT_THROW(any(x, {0, 0}), Error);
+}
+
 TEST(Reduce, DtypesAndErrors) {
   std::mt19937_64 rng(facula_test::test_seed());
   const Tensor ints = random_tensor({4, 5}, kInt, rng), floats = random_tensor({4, 5}, kFloat, rng);

@@ -192,6 +192,17 @@ const std::vector<Case>& cases() {
        [](Scene& s) {
          pad(s.line, {int64_t{1} << 62, int64_t{1} << 62});
        }},
+      {"an out tensor that begins one element after the input",
+       [](Scene& s) {
+         Tensor out = s.line.narrow(0, 1, 4);
+         cumsum_out(out, s.line.narrow(0, 0, 4), 0);
+       }},
+      {"an out tensor that is a part of one of several inputs",
+       [](Scene& s) {
+         Tensor out = s.line.narrow(0, 0, 8);
+         cat_out(out, {s.line.narrow(0, 4, 4), s.line.narrow(0, 0, 4)});
+       }},
+      {"a number that does not fit", [](Scene& s) { s.line.to(kByte).clamp_max(300); }},
       {"two results into one memory",
        [](Scene& s) {
          Tensor values = s.line.narrow(0, 0, 2), indices = s.line.narrow(0, 1, 2);

@@ -410,10 +410,11 @@ def test_block_diag_of_nothing():
     assert facula.block_diag().shape == (1, 0)
 
 
-@pytest.mark.parametrize("call", [facula.tensor, facula.zeros, lambda n: facula.randint(n, (2,)),
-                                  lambda n: facula.ones(2) + n])
-def test_integers_that_do_not_fit_are_shown(call):
-    with pytest.raises(ValueError, match=f"the integer {2 ** 70} does not fit 64 bits"):
+@pytest.mark.parametrize("op, call", [("", facula.tensor), ("zeros: ", facula.zeros),
+                                      ("randint: ", lambda n: facula.randint(n, (2,))),
+                                      ("add: ", lambda n: facula.ones(2).add(n)), ("", lambda n: facula.ones(2) + n)])
+def test_integers_that_do_not_fit_are_shown(op, call):
+    with pytest.raises(ValueError, match=f"^{op}the integer {2 ** 70} does not fit 64 bits"):
         call(2 ** 70)
     with pytest.raises(ValueError, match="the integer does not fit 64 bits"):
         call(10 ** 5000)

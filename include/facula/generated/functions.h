@@ -1066,17 +1066,21 @@ FACULA_API Tensor& argmax_out(Tensor& out, const Tensor& self, std::optional<int
 FACULA_API Tensor argmin(const Tensor& self, std::optional<int64_t> dim = std::nullopt, bool keepdim = false);
 FACULA_API Tensor& argmin_out(Tensor& out, const Tensor& self, std::optional<int64_t> dim = std::nullopt, bool keepdim = false);
 
-// Whether at least one entry is nonzero.
+// Whether at least one entry is nonzero, of all or along the given dimensions.
 FACULA_API Tensor any(const Tensor& self);
 FACULA_API Tensor& any_out(Tensor& out, const Tensor& self);
 FACULA_API Tensor any(const Tensor& self, int64_t dim, bool keepdim = false);
 FACULA_API Tensor& any_out(Tensor& out, const Tensor& self, int64_t dim, bool keepdim = false);
+FACULA_API Tensor any(const Tensor& self, OptionalIntArrayRef dim, bool keepdim = false);
+FACULA_API Tensor& any_out(Tensor& out, const Tensor& self, OptionalIntArrayRef dim, bool keepdim = false);
 
-// Whether every entry is nonzero.
+// Whether every entry is nonzero, of all or along the given dimensions.
 FACULA_API Tensor all(const Tensor& self);
 FACULA_API Tensor& all_out(Tensor& out, const Tensor& self);
 FACULA_API Tensor all(const Tensor& self, int64_t dim, bool keepdim = false);
 FACULA_API Tensor& all_out(Tensor& out, const Tensor& self, int64_t dim, bool keepdim = false);
+FACULA_API Tensor all(const Tensor& self, OptionalIntArrayRef dim, bool keepdim = false);
+FACULA_API Tensor& all_out(Tensor& out, const Tensor& self, OptionalIntArrayRef dim, bool keepdim = false);
 
 // The standard deviation. The divisor is the number of entries less `correction`, which is 1 unless said otherwise;
 // `unbiased` false means 0.

@@ -2484,15 +2484,19 @@ def argmin(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, ou
 
 @overload
 def any(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Whether at least one entry is nonzero."""
+    """Whether at least one entry is nonzero, of all or along the given dimensions."""
 @overload
 def any(input: Tensor, dim: _int, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def any(input: Tensor, dim: _Ints | None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor: ...
 
 @overload
 def all(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Whether every entry is nonzero."""
+    """Whether every entry is nonzero, of all or along the given dimensions."""
 @overload
 def all(input: Tensor, dim: _int, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def all(input: Tensor, dim: _Ints | None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor: ...
 
 @overload
 def std(input: Tensor, unbiased: _bool, *, out: Tensor | None = None) -> Tensor:
@@ -4779,15 +4783,19 @@ class _TensorOps:
 
     @overload
     def any(self) -> Tensor:
-        """Whether at least one entry is nonzero."""
+        """Whether at least one entry is nonzero, of all or along the given dimensions."""
     @overload
     def any(self, dim: _int, keepdim: _bool = False) -> Tensor: ...
+    @overload
+    def any(self, dim: _Ints | None, keepdim: _bool = False) -> Tensor: ...
 
     @overload
     def all(self) -> Tensor:
-        """Whether every entry is nonzero."""
+        """Whether every entry is nonzero, of all or along the given dimensions."""
     @overload
     def all(self, dim: _int, keepdim: _bool = False) -> Tensor: ...
+    @overload
+    def all(self, dim: _Ints | None, keepdim: _bool = False) -> Tensor: ...
 
     @overload
     def std(self, unbiased: _bool) -> Tensor:

@@ -512,11 +512,33 @@ PyObject* any_1(Arguments& a) {
   }();
   return result(std::move(made));
 }
+PyObject* any_2(Arguments& a) {
+  if (a.has(3)) {
+    auto&& v0 = a.written(3);
+    auto&& v1 = a.tensor(0);
+    auto&& v2 = a.optional_integers(1);
+    auto&& v3 = a.boolean(2, false);
+    auto made = [&] {
+      const Released released(a.work());
+      return facula::any_out(v0, v1, v2, v3);
+    }();
+    return result(std::move(made));
+  }
+  auto&& v0 = a.tensor(0);
+  auto&& v1 = a.optional_integers(1);
+  auto&& v2 = a.boolean(2, false);
+  auto made = [&] {
+    const Released released(a.work());
+    return facula::any(v0, v1, v2);
+  }();
+  return result(std::move(made));
+}
 constexpr Overload any_overloads[] = {
     {"(Tensor self, *, Tensor!? out=None)", any_0},
     {"(Tensor self, int dim, bool keepdim=False, *, Tensor!? out=None)", any_1},
+    {"(Tensor self, int[]? dim, bool keepdim=False, *, Tensor!? out=None)", any_2},
 };
-constexpr OpEntry any_op = {"any", any_overloads, 2};
+constexpr OpEntry any_op = {"any", any_overloads, 3};
 
 PyObject* all_0(Arguments& a) {
   if (a.has(1)) {
@@ -556,11 +578,33 @@ PyObject* all_1(Arguments& a) {
   }();
   return result(std::move(made));
 }
+PyObject* all_2(Arguments& a) {
+  if (a.has(3)) {
+    auto&& v0 = a.written(3);
+    auto&& v1 = a.tensor(0);
+    auto&& v2 = a.optional_integers(1);
+    auto&& v3 = a.boolean(2, false);
+    auto made = [&] {
+      const Released released(a.work());
+      return facula::all_out(v0, v1, v2, v3);
+    }();
+    return result(std::move(made));
+  }
+  auto&& v0 = a.tensor(0);
+  auto&& v1 = a.optional_integers(1);
+  auto&& v2 = a.boolean(2, false);
+  auto made = [&] {
+    const Released released(a.work());
+    return facula::all(v0, v1, v2);
+  }();
+  return result(std::move(made));
+}
 constexpr Overload all_overloads[] = {
     {"(Tensor self, *, Tensor!? out=None)", all_0},
     {"(Tensor self, int dim, bool keepdim=False, *, Tensor!? out=None)", all_1},
+    {"(Tensor self, int[]? dim, bool keepdim=False, *, Tensor!? out=None)", all_2},
 };
-constexpr OpEntry all_op = {"all", all_overloads, 2};
+constexpr OpEntry all_op = {"all", all_overloads, 3};
 
 PyObject* std_0(Arguments& a) {
   if (a.has(2)) {
@@ -1019,8 +1063,8 @@ const PyMethodDef kMethods[] = {
     {"min", python_function(op_method<min_op>), METH_FASTCALL | METH_KEYWORDS, "min()\nmin(dim, keepdim=False)\nmin(other)\n\nThe smallest entry; along a dimension also the index where it stands. With a second tensor the\nsmaller of each pair."},
     {"argmax", python_function(op_method<argmax_op>), METH_FASTCALL | METH_KEYWORDS, "argmax($self, dim=None, keepdim=False)\n--\n\nThe index of the largest entry along a dimension, or in the flattened tensor. Of equal ones the\nfirst."},
     {"argmin", python_function(op_method<argmin_op>), METH_FASTCALL | METH_KEYWORDS, "argmin($self, dim=None, keepdim=False)\n--\n\nThe index of the smallest entry along a dimension, or in the flattened tensor. Of equal ones the\nfirst."},
-    {"any", python_function(op_method<any_op>), METH_FASTCALL | METH_KEYWORDS, "any()\nany(dim, keepdim=False)\n\nWhether at least one entry is nonzero."},
-    {"all", python_function(op_method<all_op>), METH_FASTCALL | METH_KEYWORDS, "all()\nall(dim, keepdim=False)\n\nWhether every entry is nonzero."},
+    {"any", python_function(op_method<any_op>), METH_FASTCALL | METH_KEYWORDS, "any()\nany(dim, keepdim=False)\n\nWhether at least one entry is nonzero, of all or along the given dimensions."},
+    {"all", python_function(op_method<all_op>), METH_FASTCALL | METH_KEYWORDS, "all()\nall(dim, keepdim=False)\n\nWhether every entry is nonzero, of all or along the given dimensions."},
     {"std", python_function(op_method<std_op>), METH_FASTCALL | METH_KEYWORDS, "std(unbiased)\nstd(dim, unbiased, keepdim=False)\nstd(dim=None, *, correction=None, keepdim=False)\n\nThe standard deviation. The divisor is the number of entries less `correction`, which is 1 unless\nsaid otherwise; `unbiased` false means 0."},
     {"var", python_function(op_method<var_op>), METH_FASTCALL | METH_KEYWORDS, "var(unbiased)\nvar(dim, unbiased, keepdim=False)\nvar(dim=None, *, correction=None, keepdim=False)\n\nThe variance. The divisor is the number of entries less `correction`, which is 1 unless said\notherwise; `unbiased` false means 0."},
     {"norm", python_function(op_method<norm_op>), METH_FASTCALL | METH_KEYWORDS, "norm(p=2)\nnorm(p, *, dtype)\nnorm(p, dim, keepdim=False)\nnorm(p, dim, keepdim, *, dtype)\n\nThe p-norm of all entries, or of the vectors along the given dimensions. Infinite p give the largest\nor smallest magnitude, 0 the number of nonzero entries."},
@@ -1044,8 +1088,8 @@ const PyMethodDef kFunctions[] = {
     {"min", python_function(op_function<min_op>), METH_FASTCALL | METH_KEYWORDS, "min(input, *, out=None)\nmin(input, dim, keepdim=False, *, out=None)\nmin(input, other, *, out=None)\n\nThe smallest entry; along a dimension also the index where it stands. With a second tensor the\nsmaller of each pair."},
     {"argmax", python_function(op_function<argmax_op>), METH_FASTCALL | METH_KEYWORDS, "argmax($module, input, dim=None, keepdim=False, *, out=None)\n--\n\nThe index of the largest entry along a dimension, or in the flattened tensor. Of equal ones the\nfirst."},
     {"argmin", python_function(op_function<argmin_op>), METH_FASTCALL | METH_KEYWORDS, "argmin($module, input, dim=None, keepdim=False, *, out=None)\n--\n\nThe index of the smallest entry along a dimension, or in the flattened tensor. Of equal ones the\nfirst."},
-    {"any", python_function(op_function<any_op>), METH_FASTCALL | METH_KEYWORDS, "any(input, *, out=None)\nany(input, dim, keepdim=False, *, out=None)\n\nWhether at least one entry is nonzero."},
-    {"all", python_function(op_function<all_op>), METH_FASTCALL | METH_KEYWORDS, "all(input, *, out=None)\nall(input, dim, keepdim=False, *, out=None)\n\nWhether every entry is nonzero."},
+    {"any", python_function(op_function<any_op>), METH_FASTCALL | METH_KEYWORDS, "any(input, *, out=None)\nany(input, dim, keepdim=False, *, out=None)\n\nWhether at least one entry is nonzero, of all or along the given dimensions."},
+    {"all", python_function(op_function<all_op>), METH_FASTCALL | METH_KEYWORDS, "all(input, *, out=None)\nall(input, dim, keepdim=False, *, out=None)\n\nWhether every entry is nonzero, of all or along the given dimensions."},
     {"std", python_function(op_function<std_op>), METH_FASTCALL | METH_KEYWORDS, "std(input, unbiased, *, out=None)\nstd(input, dim, unbiased, keepdim=False, *, out=None)\nstd(input, dim=None, *, correction=None, keepdim=False, out=None)\n\nThe standard deviation. The divisor is the number of entries less `correction`, which is 1 unless\nsaid otherwise; `unbiased` false means 0."},
     {"var", python_function(op_function<var_op>), METH_FASTCALL | METH_KEYWORDS, "var(input, unbiased, *, out=None)\nvar(input, dim, unbiased, keepdim=False, *, out=None)\nvar(input, dim=None, *, correction=None, keepdim=False, out=None)\n\nThe variance. The divisor is the number of entries less `correction`, which is 1 unless said\notherwise; `unbiased` false means 0."},
     {"std_mean", python_function(op_function<std_mean_op>), METH_FASTCALL | METH_KEYWORDS, "std_mean(input, unbiased)\nstd_mean(input, dim, unbiased, keepdim=False)\nstd_mean(input, dim=None, *, correction=None, keepdim=False)\n\nStandard deviation and mean in one pass."},

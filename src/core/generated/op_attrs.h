@@ -1766,12 +1766,28 @@ struct AnyAttrs2 {
   bool operator==(const AnyAttrs2&) const = default;
 };
 
+struct AnyAttrs3 {
+  std::optional<std::vector<int64_t>> dim;
+  bool keepdim;
+  static constexpr const char* kNames[] = {"dim", "keepdim"};
+  auto fields() const { return std::tie(dim, keepdim); }
+  bool operator==(const AnyAttrs3&) const = default;
+};
+
 struct AllAttrs2 {
   int64_t dim;
   bool keepdim;
   static constexpr const char* kNames[] = {"dim", "keepdim"};
   auto fields() const { return std::tie(dim, keepdim); }
   bool operator==(const AllAttrs2&) const = default;
+};
+
+struct AllAttrs3 {
+  std::optional<std::vector<int64_t>> dim;
+  bool keepdim;
+  static constexpr const char* kNames[] = {"dim", "keepdim"};
+  auto fields() const { return std::tie(dim, keepdim); }
+  bool operator==(const AllAttrs3&) const = default;
 };
 
 struct StdAttrs {

@@ -582,6 +582,7 @@ Tensor& adaptive_avg_pool2d_out(Tensor& out, const Tensor& self, IntArrayRef out
     if (check) return check(facula::adaptive_avg_pool2d_out(out, self, output_size));
     detail::report_call(OpId::adaptive_avg_pool2d, attrs);
   }
+  meaning::check_out_apart(out, self, "adaptive_avg_pool2d");
   meaning::write_out(out, meaning::adaptive_avg_pool2d(self, output_size), "adaptive_avg_pool2d");
   return out;
 }
@@ -644,6 +645,7 @@ Tensor& adaptive_avg_pool3d_out(Tensor& out, const Tensor& self, IntArrayRef out
     if (check) return check(facula::adaptive_avg_pool3d_out(out, self, output_size));
     detail::report_call(OpId::adaptive_avg_pool3d, attrs);
   }
+  meaning::check_out_apart(out, self, "adaptive_avg_pool3d");
   meaning::write_out(out, meaning::adaptive_avg_pool3d(self, output_size), "adaptive_avg_pool3d");
   return out;
 }

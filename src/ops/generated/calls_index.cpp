@@ -76,6 +76,8 @@ Tensor& gather_out(Tensor& out, const Tensor& self, int64_t dim, const Tensor& i
     if (check) return check(facula::gather_out(out, self, dim, index, sparse_grad));
     detail::report_call(OpId::gather, attrs);
   }
+  meaning::check_out_apart(out, self, "gather");
+  meaning::check_out_apart(out, index, "gather");
   meaning::write_out(out, meaning::gather(self, dim, index, sparse_grad), "gather");
   return out;
 }
@@ -185,6 +187,9 @@ Tensor& scatter_out(Tensor& out, const Tensor& self, int64_t dim, const Tensor& 
     if (check) return check(facula::scatter_out(out, self, dim, index, src));
     detail::report_call(OpId::scatter, attrs);
   }
+  meaning::check_out_apart(out, self, "scatter");
+  meaning::check_out_apart(out, index, "scatter");
+  meaning::check_out_apart(out, src, "scatter");
   Tensor result = meaning::clone(self, std::nullopt);
   meaning::scatter_(result, dim, index, src);
   meaning::write_out(out, result, "scatter");
@@ -295,6 +300,8 @@ Tensor& scatter_out(Tensor& out, const Tensor& self, int64_t dim, const Tensor& 
     if (check) return check(facula::scatter_out(out, self, dim, index, value));
     detail::report_call(OpId::scatter, attrs);
   }
+  meaning::check_out_apart(out, self, "scatter");
+  meaning::check_out_apart(out, index, "scatter");
   Tensor result = meaning::clone(self, std::nullopt);
   meaning::scatter_(result, dim, index, value);
   meaning::write_out(out, result, "scatter");
@@ -419,6 +426,9 @@ Tensor& scatter_out(Tensor& out, const Tensor& self, int64_t dim, const Tensor& 
     if (check) return check(facula::scatter_out(out, self, dim, index, src, reduce));
     detail::report_call(OpId::scatter, attrs);
   }
+  meaning::check_out_apart(out, self, "scatter");
+  meaning::check_out_apart(out, index, "scatter");
+  meaning::check_out_apart(out, src, "scatter");
   Tensor result = meaning::clone(self, std::nullopt);
   meaning::scatter_(result, dim, index, src, reduce);
   meaning::write_out(out, result, "scatter");
@@ -535,6 +545,8 @@ Tensor& scatter_out(Tensor& out, const Tensor& self, int64_t dim, const Tensor& 
     if (check) return check(facula::scatter_out(out, self, dim, index, value, reduce));
     detail::report_call(OpId::scatter, attrs);
   }
+  meaning::check_out_apart(out, self, "scatter");
+  meaning::check_out_apart(out, index, "scatter");
   Tensor result = meaning::clone(self, std::nullopt);
   meaning::scatter_(result, dim, index, value, reduce);
   meaning::write_out(out, result, "scatter");
@@ -653,6 +665,9 @@ Tensor& scatter_add_out(Tensor& out, const Tensor& self, int64_t dim, const Tens
     if (check) return check(facula::scatter_add_out(out, self, dim, index, src));
     detail::report_call(OpId::scatter_add, attrs);
   }
+  meaning::check_out_apart(out, self, "scatter_add");
+  meaning::check_out_apart(out, index, "scatter_add");
+  meaning::check_out_apart(out, src, "scatter_add");
   Tensor result = meaning::clone(self, std::nullopt);
   meaning::scatter_add_(result, dim, index, src);
   meaning::write_out(out, result, "scatter_add");
@@ -793,6 +808,9 @@ Tensor& scatter_reduce_out(Tensor& out, const Tensor& self, int64_t dim, const T
     if (check) return check(facula::scatter_reduce_out(out, self, dim, index, src, reduce, include_self));
     detail::report_call(OpId::scatter_reduce, attrs);
   }
+  meaning::check_out_apart(out, self, "scatter_reduce");
+  meaning::check_out_apart(out, index, "scatter_reduce");
+  meaning::check_out_apart(out, src, "scatter_reduce");
   Tensor result = meaning::clone(self, std::nullopt);
   meaning::scatter_reduce_(result, dim, index, src, reduce, include_self);
   meaning::write_out(out, result, "scatter_reduce");
@@ -869,6 +887,8 @@ Tensor& index_select_out(Tensor& out, const Tensor& self, int64_t dim, const Ten
     if (check) return check(facula::index_select_out(out, self, dim, index));
     detail::report_call(OpId::index_select, attrs);
   }
+  meaning::check_out_apart(out, self, "index_select");
+  meaning::check_out_apart(out, index, "index_select");
   meaning::write_out(out, meaning::index_select(self, dim, index), "index_select");
   return out;
 }
@@ -980,6 +1000,9 @@ Tensor& index_add_out(Tensor& out, const Tensor& self, int64_t dim, const Tensor
     if (check) return check(facula::index_add_out(out, self, dim, index, source, alpha));
     detail::report_call(OpId::index_add, attrs);
   }
+  meaning::check_out_apart(out, self, "index_add");
+  meaning::check_out_apart(out, index, "index_add");
+  meaning::check_out_apart(out, source, "index_add");
   Tensor result = meaning::clone(self, std::nullopt);
   meaning::index_add_(result, dim, index, source, alpha);
   meaning::write_out(out, result, "index_add");
@@ -1099,6 +1122,9 @@ Tensor& index_copy_out(Tensor& out, const Tensor& self, int64_t dim, const Tenso
     if (check) return check(facula::index_copy_out(out, self, dim, index, source));
     detail::report_call(OpId::index_copy, attrs);
   }
+  meaning::check_out_apart(out, self, "index_copy");
+  meaning::check_out_apart(out, index, "index_copy");
+  meaning::check_out_apart(out, source, "index_copy");
   Tensor result = meaning::clone(self, std::nullopt);
   meaning::index_copy_(result, dim, index, source);
   meaning::write_out(out, result, "index_copy");
@@ -1365,6 +1391,8 @@ Tensor& index_out(Tensor& out, const Tensor& self, ArrayRef<std::optional<Tensor
     if (check) return check(facula::index_out(out, self, indices));
     detail::report_call(OpId::index);
   }
+  meaning::check_out_apart(out, self, "index");
+  meaning::check_out_apart(out, indices, "index");
   meaning::write_out(out, meaning::index(self, indices), "index");
   return out;
 }
@@ -1697,6 +1725,8 @@ Tensor& masked_select_out(Tensor& out, const Tensor& self, const Tensor& mask) {
     if (check) return check(facula::masked_select_out(out, self, mask));
     detail::report_call(OpId::masked_select);
   }
+  meaning::check_out_apart(out, self, "masked_select");
+  meaning::check_out_apart(out, mask, "masked_select");
   meaning::write_out(out, meaning::masked_select(self, mask), "masked_select");
   return out;
 }
@@ -1826,6 +1856,7 @@ Tensor& nonzero_out(Tensor& out, const Tensor& self) {
     if (check) return check(facula::nonzero_out(out, self));
     detail::report_call(OpId::nonzero);
   }
+  meaning::check_out_apart(out, self, "nonzero");
   meaning::write_out(out, meaning::nonzero(self), "nonzero");
   return out;
 }
@@ -1905,6 +1936,8 @@ Tensor& take_out(Tensor& out, const Tensor& self, const Tensor& index) {
     if (check) return check(facula::take_out(out, self, index));
     detail::report_call(OpId::take);
   }
+  meaning::check_out_apart(out, self, "take");
+  meaning::check_out_apart(out, index, "take");
   meaning::write_out(out, meaning::take(self, index), "take");
   return out;
 }
@@ -2028,6 +2061,8 @@ Tensor& take_along_dim_out(Tensor& out, const Tensor& self, const Tensor& indice
     if (check) return check(facula::take_along_dim_out(out, self, indices, dim));
     detail::report_call(OpId::take_along_dim, attrs);
   }
+  meaning::check_out_apart(out, self, "take_along_dim");
+  meaning::check_out_apart(out, indices, "take_along_dim");
   meaning::write_out(out, meaning::take_along_dim(self, indices, dim), "take_along_dim");
   return out;
 }

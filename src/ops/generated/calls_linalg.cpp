@@ -82,6 +82,8 @@ Tensor& matmul_out(Tensor& out, const Tensor& self, const Tensor& other) {
     if (check) return check(facula::matmul_out(out, self, other));
     detail::report_call(OpId::matmul);
   }
+  meaning::check_out_apart(out, self, "matmul");
+  meaning::check_out_apart(out, other, "matmul");
   meaning::write_out(out, meaning::matmul(self, other), "matmul");
   return out;
 }
@@ -154,6 +156,8 @@ Tensor& mm_out(Tensor& out, const Tensor& self, const Tensor& mat2) {
     if (check) return check(facula::mm_out(out, self, mat2));
     detail::report_call(OpId::mm);
   }
+  meaning::check_out_apart(out, self, "mm");
+  meaning::check_out_apart(out, mat2, "mm");
   meaning::write_out(out, meaning::mm(self, mat2), "mm");
   return out;
 }
@@ -226,6 +230,8 @@ Tensor& bmm_out(Tensor& out, const Tensor& self, const Tensor& mat2) {
     if (check) return check(facula::bmm_out(out, self, mat2));
     detail::report_call(OpId::bmm);
   }
+  meaning::check_out_apart(out, self, "bmm");
+  meaning::check_out_apart(out, mat2, "bmm");
   meaning::write_out(out, meaning::bmm(self, mat2), "bmm");
   return out;
 }
@@ -341,6 +347,9 @@ Tensor& addmm_out(Tensor& out, const Tensor& self, const Tensor& mat1, const Ten
     if (check) return check(facula::addmm_out(out, self, mat1, mat2, beta, alpha));
     detail::report_call(OpId::addmm, attrs);
   }
+  meaning::check_out_apart(out, self, "addmm");
+  meaning::check_out_apart(out, mat1, "addmm");
+  meaning::check_out_apart(out, mat2, "addmm");
   meaning::write_out(out, meaning::addmm(self, mat1, mat2, beta, alpha), "addmm");
   return out;
 }
@@ -375,6 +384,9 @@ Tensor& _addmm_activation_out(Tensor& out, const Tensor& self, const Tensor& mat
     if (check) return check(facula::_addmm_activation_out(out, self, mat1, mat2, beta, alpha, use_gelu));
     detail::report_call(OpId::_addmm_activation, attrs);
   }
+  meaning::check_out_apart(out, self, "_addmm_activation");
+  meaning::check_out_apart(out, mat1, "_addmm_activation");
+  meaning::check_out_apart(out, mat2, "_addmm_activation");
   meaning::write_out(out, meaning::_addmm_activation(self, mat1, mat2, beta, alpha, use_gelu), "_addmm_activation");
   return out;
 }
@@ -621,6 +633,9 @@ Tensor& baddbmm_out(Tensor& out, const Tensor& self, const Tensor& batch1, const
     if (check) return check(facula::baddbmm_out(out, self, batch1, batch2, beta, alpha));
     detail::report_call(OpId::baddbmm, attrs);
   }
+  meaning::check_out_apart(out, self, "baddbmm");
+  meaning::check_out_apart(out, batch1, "baddbmm");
+  meaning::check_out_apart(out, batch2, "baddbmm");
   meaning::write_out(out, meaning::baddbmm(self, batch1, batch2, beta, alpha), "baddbmm");
   return out;
 }
@@ -697,6 +712,8 @@ Tensor& mv_out(Tensor& out, const Tensor& self, const Tensor& vec) {
     if (check) return check(facula::mv_out(out, self, vec));
     detail::report_call(OpId::mv);
   }
+  meaning::check_out_apart(out, self, "mv");
+  meaning::check_out_apart(out, vec, "mv");
   meaning::write_out(out, meaning::mv(self, vec), "mv");
   return out;
 }
@@ -812,6 +829,9 @@ Tensor& addmv_out(Tensor& out, const Tensor& self, const Tensor& mat, const Tens
     if (check) return check(facula::addmv_out(out, self, mat, vec, beta, alpha));
     detail::report_call(OpId::addmv, attrs);
   }
+  meaning::check_out_apart(out, self, "addmv");
+  meaning::check_out_apart(out, mat, "addmv");
+  meaning::check_out_apart(out, vec, "addmv");
   meaning::write_out(out, meaning::addmv(self, mat, vec, beta, alpha), "addmv");
   return out;
 }
@@ -888,6 +908,8 @@ Tensor& dot_out(Tensor& out, const Tensor& self, const Tensor& tensor) {
     if (check) return check(facula::dot_out(out, self, tensor));
     detail::report_call(OpId::dot);
   }
+  meaning::check_out_apart(out, self, "dot");
+  meaning::check_out_apart(out, tensor, "dot");
   meaning::write_out(out, meaning::dot(self, tensor), "dot");
   return out;
 }
@@ -916,6 +938,8 @@ Tensor& vdot_out(Tensor& out, const Tensor& self, const Tensor& other) {
     if (check) return check(facula::vdot_out(out, self, other));
     detail::report_call(OpId::vdot);
   }
+  meaning::check_out_apart(out, self, "vdot");
+  meaning::check_out_apart(out, other, "vdot");
   meaning::write_out(out, meaning::vdot(self, other), "vdot");
   return out;
 }
@@ -940,6 +964,8 @@ Tensor& inner_out(Tensor& out, const Tensor& self, const Tensor& other) {
     if (check) return check(facula::inner_out(out, self, other));
     detail::report_call(OpId::inner);
   }
+  meaning::check_out_apart(out, self, "inner");
+  meaning::check_out_apart(out, other, "inner");
   meaning::write_out(out, meaning::inner(self, other), "inner");
   return out;
 }
@@ -964,6 +990,8 @@ Tensor& outer_out(Tensor& out, const Tensor& self, const Tensor& vec2) {
     if (check) return check(facula::outer_out(out, self, vec2));
     detail::report_call(OpId::outer);
   }
+  meaning::check_out_apart(out, self, "outer");
+  meaning::check_out_apart(out, vec2, "outer");
   meaning::write_out(out, meaning::outer(self, vec2), "outer");
   return out;
 }
@@ -1008,6 +1036,8 @@ Tensor& tensordot_out(Tensor& out, const Tensor& self, const Tensor& other, IntA
     if (check) return check(facula::tensordot_out(out, self, other, dims_self, dims_other));
     detail::report_call(OpId::tensordot, attrs);
   }
+  meaning::check_out_apart(out, self, "tensordot");
+  meaning::check_out_apart(out, other, "tensordot");
   meaning::write_out(out, meaning::tensordot(self, other, dims_self, dims_other), "tensordot");
   return out;
 }
@@ -1028,6 +1058,8 @@ Tensor& kron_out(Tensor& out, const Tensor& self, const Tensor& other) {
     if (check) return check(facula::kron_out(out, self, other));
     detail::report_call(OpId::kron);
   }
+  meaning::check_out_apart(out, self, "kron");
+  meaning::check_out_apart(out, other, "kron");
   meaning::write_out(out, meaning::kron(self, other), "kron");
   return out;
 }
@@ -1103,6 +1135,9 @@ Tensor& linear_out(Tensor& out, const Tensor& input, const Tensor& weight, const
     if (check) return check(facula::linear_out(out, input, weight, bias));
     detail::report_call(OpId::linear);
   }
+  meaning::check_out_apart(out, input, "linear");
+  meaning::check_out_apart(out, weight, "linear");
+  meaning::check_out_apart(out, bias, "linear");
   meaning::write_out(out, meaning::linear(input, weight, bias), "linear");
   return out;
 }
@@ -1129,6 +1164,8 @@ Tensor& cross_out(Tensor& out, const Tensor& self, const Tensor& other, std::opt
     if (check) return check(facula::cross_out(out, self, other, dim));
     detail::report_call(OpId::cross, attrs);
   }
+  meaning::check_out_apart(out, self, "cross");
+  meaning::check_out_apart(out, other, "cross");
   meaning::write_out(out, meaning::cross(self, other, dim), "cross");
   return out;
 }
@@ -1168,6 +1205,8 @@ Tensor& _int_mm_out(Tensor& out, const Tensor& self, const Tensor& mat2) {
     if (check) return check(facula::_int_mm_out(out, self, mat2));
     detail::report_call(OpId::_int_mm);
   }
+  meaning::check_out_apart(out, self, "_int_mm");
+  meaning::check_out_apart(out, mat2, "_int_mm");
   meaning::write_out(out, meaning::_int_mm(self, mat2), "_int_mm");
   return out;
 }

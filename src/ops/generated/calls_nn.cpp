@@ -80,6 +80,7 @@ Tensor& softmax_out(Tensor& out, const Tensor& self, int64_t dim, std::optional<
     if (check) return check(facula::softmax_out(out, self, dim, dtype));
     detail::report_call(OpId::softmax, attrs);
   }
+  meaning::check_out_apart(out, self, "softmax");
   meaning::write_out(out, meaning::softmax(self, dim, dtype), "softmax");
   return out;
 }
@@ -154,6 +155,7 @@ Tensor& log_softmax_out(Tensor& out, const Tensor& self, int64_t dim, std::optio
     if (check) return check(facula::log_softmax_out(out, self, dim, dtype));
     detail::report_call(OpId::log_softmax, attrs);
   }
+  meaning::check_out_apart(out, self, "log_softmax");
   meaning::write_out(out, meaning::log_softmax(self, dim, dtype), "log_softmax");
   return out;
 }
@@ -570,6 +572,8 @@ Tensor& mse_loss_out(Tensor& out, const Tensor& self, const Tensor& target, int6
     if (check) return check(facula::mse_loss_out(out, self, target, reduction));
     detail::report_call(OpId::mse_loss, attrs);
   }
+  meaning::check_out_apart(out, self, "mse_loss");
+  meaning::check_out_apart(out, target, "mse_loss");
   meaning::write_out(out, meaning::mse_loss(self, target, reduction), "mse_loss");
   return out;
 }
@@ -714,6 +718,8 @@ Tensor& smooth_l1_loss_out(Tensor& out, const Tensor& self, const Tensor& target
     if (check) return check(facula::smooth_l1_loss_out(out, self, target, reduction, beta));
     detail::report_call(OpId::smooth_l1_loss, attrs);
   }
+  meaning::check_out_apart(out, self, "smooth_l1_loss");
+  meaning::check_out_apart(out, target, "smooth_l1_loss");
   meaning::write_out(out, meaning::smooth_l1_loss(self, target, reduction, beta), "smooth_l1_loss");
   return out;
 }
@@ -793,6 +799,8 @@ Tensor& huber_loss_out(Tensor& out, const Tensor& self, const Tensor& target, in
     if (check) return check(facula::huber_loss_out(out, self, target, reduction, delta));
     detail::report_call(OpId::huber_loss, attrs);
   }
+  meaning::check_out_apart(out, self, "huber_loss");
+  meaning::check_out_apart(out, target, "huber_loss");
   meaning::write_out(out, meaning::huber_loss(self, target, reduction, delta), "huber_loss");
   return out;
 }
@@ -941,6 +949,9 @@ Tensor& nll_loss_out(Tensor& out, const Tensor& self, const Tensor& target, cons
     if (check) return check(facula::nll_loss_out(out, self, target, weight, reduction, ignore_index));
     detail::report_call(OpId::nll_loss, attrs);
   }
+  meaning::check_out_apart(out, self, "nll_loss");
+  meaning::check_out_apart(out, target, "nll_loss");
+  meaning::check_out_apart(out, weight, "nll_loss");
   meaning::write_out(out, meaning::nll_loss(self, target, weight, reduction, ignore_index), "nll_loss");
   return out;
 }
@@ -1113,6 +1124,7 @@ Tensor& glu_out(Tensor& out, const Tensor& self, int64_t dim) {
     if (check) return check(facula::glu_out(out, self, dim));
     detail::report_call(OpId::glu, attrs);
   }
+  meaning::check_out_apart(out, self, "glu");
   meaning::write_out(out, meaning::glu(self, dim), "glu");
   return out;
 }
@@ -1156,6 +1168,9 @@ Tensor& binary_cross_entropy_out(Tensor& out, const Tensor& self, const Tensor& 
     if (check) return check(facula::binary_cross_entropy_out(out, self, target, weight, reduction));
     detail::report_call(OpId::binary_cross_entropy, attrs);
   }
+  meaning::check_out_apart(out, self, "binary_cross_entropy");
+  meaning::check_out_apart(out, target, "binary_cross_entropy");
+  meaning::check_out_apart(out, weight, "binary_cross_entropy");
   meaning::write_out(out, meaning::binary_cross_entropy(self, target, weight, reduction), "binary_cross_entropy");
   return out;
 }

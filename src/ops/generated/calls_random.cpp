@@ -563,6 +563,7 @@ Tensor& normal_out(Tensor& out, const Tensor& mean, double std, std::optional<Ge
     if (check) return check(facula::normal_out(out, mean, std, generator));
     detail::report_call(OpId::normal, attrs);
   }
+  meaning::check_out_apart(out, mean, "normal");
   meaning::write_out(out, meaning::normal(mean, std, generator), "normal");
   return out;
 }
@@ -611,6 +612,7 @@ Tensor& normal_out(Tensor& out, double mean, const Tensor& std, std::optional<Ge
     if (check) return check(facula::normal_out(out, mean, std, generator));
     detail::report_call(OpId::normal, attrs);
   }
+  meaning::check_out_apart(out, std, "normal");
   meaning::write_out(out, meaning::normal(mean, std, generator), "normal");
   return out;
 }
@@ -662,6 +664,8 @@ Tensor& normal_out(Tensor& out, const Tensor& mean, const Tensor& std, std::opti
     if (check) return check(facula::normal_out(out, mean, std, generator));
     detail::report_call(OpId::normal, attrs);
   }
+  meaning::check_out_apart(out, mean, "normal");
+  meaning::check_out_apart(out, std, "normal");
   meaning::write_out(out, meaning::normal(mean, std, generator), "normal");
   return out;
 }
@@ -748,6 +752,7 @@ Tensor& bernoulli_out(Tensor& out, const Tensor& self, std::optional<Generator> 
     if (check) return check(facula::bernoulli_out(out, self, generator));
     detail::report_call(OpId::bernoulli, attrs);
   }
+  meaning::check_out_apart(out, self, "bernoulli");
   meaning::write_out(out, meaning::bernoulli(self, generator), "bernoulli");
   return out;
 }
@@ -799,6 +804,7 @@ Tensor& bernoulli_out(Tensor& out, const Tensor& self, double p, std::optional<G
     if (check) return check(facula::bernoulli_out(out, self, p, generator));
     detail::report_call(OpId::bernoulli, attrs);
   }
+  meaning::check_out_apart(out, self, "bernoulli");
   meaning::write_out(out, meaning::bernoulli(self, p, generator), "bernoulli");
   return out;
 }
@@ -1405,6 +1411,7 @@ Tensor& multinomial_out(Tensor& out, const Tensor& self, int64_t num_samples, bo
     if (check) return check(facula::multinomial_out(out, self, num_samples, replacement, generator));
     detail::report_call(OpId::multinomial, attrs);
   }
+  meaning::check_out_apart(out, self, "multinomial");
   meaning::write_out(out, meaning::multinomial(self, num_samples, replacement, generator), "multinomial");
   return out;
 }

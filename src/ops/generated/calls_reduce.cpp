@@ -554,6 +554,7 @@ Tensor& nanmean_out(Tensor& out, const Tensor& self, OptionalIntArrayRef dim, bo
     if (check) return check(facula::nanmean_out(out, self, dim, keepdim, dtype));
     detail::report_call(OpId::nanmean, attrs);
   }
+  meaning::check_out_apart(out, self, "nanmean");
   meaning::write_out(out, meaning::nanmean(self, dim, keepdim, dtype), "nanmean");
   return out;
 }
@@ -777,6 +778,8 @@ std::tuple<Tensor&, Tensor&> aminmax_out(Tensor& min, Tensor& max, const Tensor&
     if (check) return check(facula::aminmax_out(min, max, self, dim, keepdim));
     detail::report_call(OpId::aminmax, attrs);
   }
+  meaning::check_out_apart(min, self, "aminmax");
+  meaning::check_out_apart(max, self, "aminmax");
   const auto result = meaning::aminmax(self, dim, keepdim);
   meaning::write_outs({{&min, &std::get<0>(result)}, {&max, &std::get<1>(result)}}, "aminmax");
   return {min, max};
@@ -918,6 +921,8 @@ std::tuple<Tensor&, Tensor&> max_out(Tensor& values, Tensor& indices, const Tens
     if (check) return check(facula::max_out(values, indices, self, dim, keepdim));
     detail::report_call(OpId::max, attrs);
   }
+  meaning::check_out_apart(values, self, "max");
+  meaning::check_out_apart(indices, self, "max");
   const auto result = meaning::max(self, dim, keepdim);
   meaning::write_outs({{&values, &std::get<0>(result)}, {&indices, &std::get<1>(result)}}, "max");
   return {values, indices};
@@ -1127,6 +1132,8 @@ std::tuple<Tensor&, Tensor&> min_out(Tensor& values, Tensor& indices, const Tens
     if (check) return check(facula::min_out(values, indices, self, dim, keepdim));
     detail::report_call(OpId::min, attrs);
   }
+  meaning::check_out_apart(values, self, "min");
+  meaning::check_out_apart(indices, self, "min");
   const auto result = meaning::min(self, dim, keepdim);
   meaning::write_outs({{&values, &std::get<0>(result)}, {&indices, &std::get<1>(result)}}, "min");
   return {values, indices};
@@ -1380,6 +1387,49 @@ Tensor Tensor::any(int64_t dim, bool keepdim) const {
 
 namespace {
 
+Tensor any_tracked(uint8_t flags, const Tensor& self, OptionalIntArrayRef dim, bool keepdim) {
+  if (flags & detail::kTracksBatch) {
+    const autograd::BatchCall batch(OpId::any, self);
+    {
+      const detail::Above above;
+      return batch.wrap(facula::any((batch.rank() > 0 ? batch.front(0) : batch.rows()), batch.dims_or_all(dim), keepdim && batch.rank() > 0));
+    }
+  }
+  const detail::Below below;
+  return facula::any(self, dim, keepdim);
+}
+
+}  // namespace
+
+Tensor any(const Tensor& self, OptionalIntArrayRef dim, bool keepdim) {
+  if (const uint8_t flags = autograd::tracked(self)) [[unlikely]] return any_tracked(flags, self, dim, keepdim);
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(AnyAttrs3{detail::owned(dim), detail::owned(keepdim)});
+    const autograd::NanCheck check(OpId::any, &attrs, false, {{"self", self}});
+    if (check) return check(facula::any(self, dim, keepdim));
+    detail::report_call(OpId::any, attrs);
+  }
+  return meaning::any(self, dim, keepdim, Out::fresh());
+}
+
+Tensor& any_out(Tensor& out, const Tensor& self, OptionalIntArrayRef dim, bool keepdim) {
+  if (const uint8_t flags = autograd::tracked(out, self)) [[unlikely]] autograd::Call(OpId::any, flags, out).check_out();
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(AnyAttrs3{detail::owned(dim), detail::owned(keepdim)});
+    const autograd::NanCheck check(OpId::any, &attrs, true, {{"self", self}});
+    if (check) return check(facula::any_out(out, self, dim, keepdim));
+    detail::report_call(OpId::any, attrs);
+  }
+  meaning::any(self, dim, keepdim, Out::given(out));
+  return out;
+}
+
+Tensor Tensor::any(OptionalIntArrayRef dim, bool keepdim) const {
+  return facula::any(*this, dim, keepdim);
+}
+
+namespace {
+
 Tensor all_tracked(uint8_t flags, const Tensor& self) {
   if (flags & detail::kTracksBatch) {
     const autograd::BatchCall batch(OpId::all, self);
@@ -1459,6 +1509,49 @@ Tensor& all_out(Tensor& out, const Tensor& self, int64_t dim, bool keepdim) {
 }
 
 Tensor Tensor::all(int64_t dim, bool keepdim) const {
+  return facula::all(*this, dim, keepdim);
+}
+
+namespace {
+
+Tensor all_tracked(uint8_t flags, const Tensor& self, OptionalIntArrayRef dim, bool keepdim) {
+  if (flags & detail::kTracksBatch) {
+    const autograd::BatchCall batch(OpId::all, self);
+    {
+      const detail::Above above;
+      return batch.wrap(facula::all((batch.rank() > 0 ? batch.front(0) : batch.rows()), batch.dims_or_all(dim), keepdim && batch.rank() > 0));
+    }
+  }
+  const detail::Below below;
+  return facula::all(self, dim, keepdim);
+}
+
+}  // namespace
+
+Tensor all(const Tensor& self, OptionalIntArrayRef dim, bool keepdim) {
+  if (const uint8_t flags = autograd::tracked(self)) [[unlikely]] return all_tracked(flags, self, dim, keepdim);
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(AllAttrs3{detail::owned(dim), detail::owned(keepdim)});
+    const autograd::NanCheck check(OpId::all, &attrs, false, {{"self", self}});
+    if (check) return check(facula::all(self, dim, keepdim));
+    detail::report_call(OpId::all, attrs);
+  }
+  return meaning::all(self, dim, keepdim, Out::fresh());
+}
+
+Tensor& all_out(Tensor& out, const Tensor& self, OptionalIntArrayRef dim, bool keepdim) {
+  if (const uint8_t flags = autograd::tracked(out, self)) [[unlikely]] autograd::Call(OpId::all, flags, out).check_out();
+  if (detail::call_hooks_active()) [[unlikely]] {
+    const detail::AttrsOf attrs(AllAttrs3{detail::owned(dim), detail::owned(keepdim)});
+    const autograd::NanCheck check(OpId::all, &attrs, true, {{"self", self}});
+    if (check) return check(facula::all_out(out, self, dim, keepdim));
+    detail::report_call(OpId::all, attrs);
+  }
+  meaning::all(self, dim, keepdim, Out::given(out));
+  return out;
+}
+
+Tensor Tensor::all(OptionalIntArrayRef dim, bool keepdim) const {
   return facula::all(*this, dim, keepdim);
 }
 
@@ -2664,6 +2757,7 @@ Tensor& median_out(Tensor& out, const Tensor& self) {
     if (check) return check(facula::median_out(out, self));
     detail::report_call(OpId::median);
   }
+  meaning::check_out_apart(out, self, "median");
   meaning::write_out(out, meaning::median(self), "median");
   return out;
 }
@@ -2737,6 +2831,8 @@ std::tuple<Tensor&, Tensor&> median_out(Tensor& values, Tensor& indices, const T
     if (check) return check(facula::median_out(values, indices, self, dim, keepdim));
     detail::report_call(OpId::median, attrs);
   }
+  meaning::check_out_apart(values, self, "median");
+  meaning::check_out_apart(indices, self, "median");
   const auto result = meaning::median(self, dim, keepdim);
   meaning::write_outs({{&values, &std::get<0>(result)}, {&indices, &std::get<1>(result)}}, "median");
   return {values, indices};

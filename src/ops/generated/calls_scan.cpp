@@ -106,6 +106,7 @@ Tensor& cumsum_out(Tensor& out, const Tensor& self, int64_t dim, std::optional<S
     if (check) return check(facula::cumsum_out(out, self, dim, dtype));
     detail::report_call(OpId::cumsum, attrs);
   }
+  meaning::check_out_apart(out, self, "cumsum");
   meaning::write_out(out, meaning::cumsum(self, dim, dtype), "cumsum");
   return out;
 }
@@ -224,6 +225,7 @@ Tensor& cumprod_out(Tensor& out, const Tensor& self, int64_t dim, std::optional<
     if (check) return check(facula::cumprod_out(out, self, dim, dtype));
     detail::report_call(OpId::cumprod, attrs);
   }
+  meaning::check_out_apart(out, self, "cumprod");
   meaning::write_out(out, meaning::cumprod(self, dim, dtype), "cumprod");
   return out;
 }
@@ -299,6 +301,8 @@ std::tuple<Tensor&, Tensor&> cummax_out(Tensor& values, Tensor& indices, const T
     if (check) return check(facula::cummax_out(values, indices, self, dim));
     detail::report_call(OpId::cummax, attrs);
   }
+  meaning::check_out_apart(values, self, "cummax");
+  meaning::check_out_apart(indices, self, "cummax");
   const auto result = meaning::cummax(self, dim);
   meaning::write_outs({{&values, &std::get<0>(result)}, {&indices, &std::get<1>(result)}}, "cummax");
   return {values, indices};
@@ -371,6 +375,8 @@ std::tuple<Tensor&, Tensor&> cummin_out(Tensor& values, Tensor& indices, const T
     if (check) return check(facula::cummin_out(values, indices, self, dim));
     detail::report_call(OpId::cummin, attrs);
   }
+  meaning::check_out_apart(values, self, "cummin");
+  meaning::check_out_apart(indices, self, "cummin");
   const auto result = meaning::cummin(self, dim);
   meaning::write_outs({{&values, &std::get<0>(result)}, {&indices, &std::get<1>(result)}}, "cummin");
   return {values, indices};
@@ -445,6 +451,7 @@ Tensor& logcumsumexp_out(Tensor& out, const Tensor& self, int64_t dim) {
     if (check) return check(facula::logcumsumexp_out(out, self, dim));
     detail::report_call(OpId::logcumsumexp, attrs);
   }
+  meaning::check_out_apart(out, self, "logcumsumexp");
   meaning::write_out(out, meaning::logcumsumexp(self, dim), "logcumsumexp");
   return out;
 }
@@ -471,6 +478,9 @@ Tensor& diff_out(Tensor& out, const Tensor& self, int64_t n, int64_t dim, const 
     if (check) return check(facula::diff_out(out, self, n, dim, prepend, append));
     detail::report_call(OpId::diff, attrs);
   }
+  meaning::check_out_apart(out, self, "diff");
+  meaning::check_out_apart(out, prepend, "diff");
+  meaning::check_out_apart(out, append, "diff");
   meaning::write_out(out, meaning::diff(self, n, dim, prepend, append), "diff");
   return out;
 }

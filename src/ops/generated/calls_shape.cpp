@@ -1665,6 +1665,7 @@ Tensor& cat_out(Tensor& out, TensorList tensors, int64_t dim) {
     if (check) return check(facula::cat_out(out, tensors, dim));
     detail::report_call(OpId::cat, attrs);
   }
+  meaning::check_out_apart(out, tensors, "cat");
   meaning::write_out(out, meaning::cat(tensors, dim), "cat");
   return out;
 }
@@ -1727,6 +1728,7 @@ Tensor& stack_out(Tensor& out, TensorList tensors, int64_t dim) {
     if (check) return check(facula::stack_out(out, tensors, dim));
     detail::report_call(OpId::stack, attrs);
   }
+  meaning::check_out_apart(out, tensors, "stack");
   meaning::write_out(out, meaning::stack(tensors, dim), "stack");
   return out;
 }
@@ -1747,6 +1749,7 @@ Tensor& hstack_out(Tensor& out, TensorList tensors) {
     if (check) return check(facula::hstack_out(out, tensors));
     detail::report_call(OpId::hstack);
   }
+  meaning::check_out_apart(out, tensors, "hstack");
   meaning::write_out(out, meaning::hstack(tensors), "hstack");
   return out;
 }
@@ -1767,6 +1770,7 @@ Tensor& vstack_out(Tensor& out, TensorList tensors) {
     if (check) return check(facula::vstack_out(out, tensors));
     detail::report_call(OpId::vstack);
   }
+  meaning::check_out_apart(out, tensors, "vstack");
   meaning::write_out(out, meaning::vstack(tensors), "vstack");
   return out;
 }
@@ -1787,6 +1791,7 @@ Tensor& dstack_out(Tensor& out, TensorList tensors) {
     if (check) return check(facula::dstack_out(out, tensors));
     detail::report_call(OpId::dstack);
   }
+  meaning::check_out_apart(out, tensors, "dstack");
   meaning::write_out(out, meaning::dstack(tensors), "dstack");
   return out;
 }
@@ -2323,6 +2328,7 @@ Tensor& tril_out(Tensor& out, const Tensor& self, int64_t diagonal) {
     if (check) return check(facula::tril_out(out, self, diagonal));
     detail::report_call(OpId::tril, attrs);
   }
+  meaning::check_out_apart(out, self, "tril");
   meaning::write_out(out, meaning::tril(self, diagonal), "tril");
   return out;
 }
@@ -2423,6 +2429,7 @@ Tensor& triu_out(Tensor& out, const Tensor& self, int64_t diagonal) {
     if (check) return check(facula::triu_out(out, self, diagonal));
     detail::report_call(OpId::triu, attrs);
   }
+  meaning::check_out_apart(out, self, "triu");
   meaning::write_out(out, meaning::triu(self, diagonal), "triu");
   return out;
 }
@@ -2453,6 +2460,7 @@ Tensor& diag_out(Tensor& out, const Tensor& self, int64_t diagonal) {
     if (check) return check(facula::diag_out(out, self, diagonal));
     detail::report_call(OpId::diag, attrs);
   }
+  meaning::check_out_apart(out, self, "diag");
   meaning::write_out(out, meaning::diag(self, diagonal), "diag");
   return out;
 }

@@ -76,6 +76,8 @@ std::tuple<Tensor&, Tensor&> sort_out(Tensor& values, Tensor& indices, const Ten
     if (check) return check(facula::sort_out(values, indices, self, dim, descending));
     detail::report_call(OpId::sort, attrs);
   }
+  meaning::check_out_apart(values, self, "sort");
+  meaning::check_out_apart(indices, self, "sort");
   const auto result = meaning::sort(self, dim, descending);
   meaning::write_outs({{&values, &std::get<0>(result)}, {&indices, &std::get<1>(result)}}, "sort");
   return {values, indices};
@@ -148,6 +150,8 @@ std::tuple<Tensor&, Tensor&> sort_out(Tensor& values, Tensor& indices, const Ten
     if (check) return check(facula::sort_out(values, indices, self, stable, dim, descending));
     detail::report_call(OpId::sort, attrs);
   }
+  meaning::check_out_apart(values, self, "sort");
+  meaning::check_out_apart(indices, self, "sort");
   const auto result = meaning::sort(self, stable, dim, descending);
   meaning::write_outs({{&values, &std::get<0>(result)}, {&indices, &std::get<1>(result)}}, "sort");
   return {values, indices};
@@ -239,6 +243,7 @@ Tensor& msort_out(Tensor& out, const Tensor& self) {
     if (check) return check(facula::msort_out(out, self));
     detail::report_call(OpId::msort);
   }
+  meaning::check_out_apart(out, self, "msort");
   meaning::write_out(out, meaning::msort(self), "msort");
   return out;
 }
@@ -310,6 +315,8 @@ std::tuple<Tensor&, Tensor&> topk_out(Tensor& values, Tensor& indices, const Ten
     if (check) return check(facula::topk_out(values, indices, self, k, dim, largest, sorted));
     detail::report_call(OpId::topk, attrs);
   }
+  meaning::check_out_apart(values, self, "topk");
+  meaning::check_out_apart(indices, self, "topk");
   const auto result = meaning::topk(self, k, dim, largest, sorted);
   meaning::write_outs({{&values, &std::get<0>(result)}, {&indices, &std::get<1>(result)}}, "topk");
   return {values, indices};
@@ -384,6 +391,8 @@ std::tuple<Tensor&, Tensor&> kthvalue_out(Tensor& values, Tensor& indices, const
     if (check) return check(facula::kthvalue_out(values, indices, self, k, dim, keepdim));
     detail::report_call(OpId::kthvalue, attrs);
   }
+  meaning::check_out_apart(values, self, "kthvalue");
+  meaning::check_out_apart(indices, self, "kthvalue");
   const auto result = meaning::kthvalue(self, k, dim, keepdim);
   meaning::write_outs({{&values, &std::get<0>(result)}, {&indices, &std::get<1>(result)}}, "kthvalue");
   return {values, indices};
@@ -505,6 +514,9 @@ Tensor& searchsorted_out(Tensor& out, const Tensor& sorted_sequence, const Tenso
     if (check) return check(facula::searchsorted_out(out, sorted_sequence, self, out_int32, right, side, sorter));
     detail::report_call(OpId::searchsorted, attrs);
   }
+  meaning::check_out_apart(out, sorted_sequence, "searchsorted");
+  meaning::check_out_apart(out, self, "searchsorted");
+  meaning::check_out_apart(out, sorter, "searchsorted");
   meaning::write_out(out, meaning::searchsorted(sorted_sequence, self, out_int32, right, side, sorter), "searchsorted");
   return out;
 }
@@ -542,6 +554,8 @@ Tensor& searchsorted_out(Tensor& out, const Tensor& sorted_sequence, const Scala
     if (check) return check(facula::searchsorted_out(out, sorted_sequence, self, out_int32, right, side, sorter));
     detail::report_call(OpId::searchsorted, attrs);
   }
+  meaning::check_out_apart(out, sorted_sequence, "searchsorted");
+  meaning::check_out_apart(out, sorter, "searchsorted");
   meaning::write_out(out, meaning::searchsorted(sorted_sequence, self, out_int32, right, side, sorter), "searchsorted");
   return out;
 }
@@ -583,6 +597,8 @@ Tensor& bucketize_out(Tensor& out, const Tensor& self, const Tensor& boundaries,
     if (check) return check(facula::bucketize_out(out, self, boundaries, out_int32, right));
     detail::report_call(OpId::bucketize, attrs);
   }
+  meaning::check_out_apart(out, self, "bucketize");
+  meaning::check_out_apart(out, boundaries, "bucketize");
   meaning::write_out(out, meaning::bucketize(self, boundaries, out_int32, right), "bucketize");
   return out;
 }
@@ -620,6 +636,7 @@ Tensor& bucketize_out(Tensor& out, const Scalar& self, const Tensor& boundaries,
     if (check) return check(facula::bucketize_out(out, self, boundaries, out_int32, right));
     detail::report_call(OpId::bucketize, attrs);
   }
+  meaning::check_out_apart(out, boundaries, "bucketize");
   meaning::write_out(out, meaning::bucketize(self, boundaries, out_int32, right), "bucketize");
   return out;
 }
@@ -661,6 +678,8 @@ Tensor& isin_out(Tensor& out, const Tensor& elements, const Tensor& test_element
     if (check) return check(facula::isin_out(out, elements, test_elements, assume_unique, invert));
     detail::report_call(OpId::isin, attrs);
   }
+  meaning::check_out_apart(out, elements, "isin");
+  meaning::check_out_apart(out, test_elements, "isin");
   meaning::write_out(out, meaning::isin(elements, test_elements, assume_unique, invert), "isin");
   return out;
 }
@@ -700,6 +719,7 @@ Tensor& isin_out(Tensor& out, const Tensor& elements, const Scalar& test_element
     if (check) return check(facula::isin_out(out, elements, test_element, assume_unique, invert));
     detail::report_call(OpId::isin, attrs);
   }
+  meaning::check_out_apart(out, elements, "isin");
   meaning::write_out(out, meaning::isin(elements, test_element, assume_unique, invert), "isin");
   return out;
 }
@@ -737,6 +757,7 @@ Tensor& isin_out(Tensor& out, const Scalar& element, const Tensor& test_elements
     if (check) return check(facula::isin_out(out, element, test_elements, assume_unique, invert));
     detail::report_call(OpId::isin, attrs);
   }
+  meaning::check_out_apart(out, test_elements, "isin");
   meaning::write_out(out, meaning::isin(element, test_elements, assume_unique, invert), "isin");
   return out;
 }
@@ -803,6 +824,7 @@ Tensor& histc_out(Tensor& out, const Tensor& self, int64_t bins, const Scalar& m
     if (check) return check(facula::histc_out(out, self, bins, min, max));
     detail::report_call(OpId::histc, attrs);
   }
+  meaning::check_out_apart(out, self, "histc");
   meaning::write_out(out, meaning::histc(self, bins, min, max), "histc");
   return out;
 }

@@ -232,8 +232,10 @@ Tensor argmax(const Tensor& self, std::optional<int64_t> dim, bool keepdim, cons
 Tensor argmin(const Tensor& self, std::optional<int64_t> dim, bool keepdim, const Out& out);
 Tensor any(const Tensor& self, const Out& out);
 Tensor any(const Tensor& self, int64_t dim, bool keepdim, const Out& out);
+Tensor any(const Tensor& self, OptionalIntArrayRef dim, bool keepdim, const Out& out);
 Tensor all(const Tensor& self, const Out& out);
 Tensor all(const Tensor& self, int64_t dim, bool keepdim, const Out& out);
+Tensor all(const Tensor& self, OptionalIntArrayRef dim, bool keepdim, const Out& out);
 Tensor std(const Tensor& self, bool unbiased, const Out& out);
 Tensor std(const Tensor& self, OptionalIntArrayRef dim, bool unbiased, bool keepdim, const Out& out);
 Tensor std(const Tensor& self, OptionalIntArrayRef dim, const std::optional<Scalar>& correction, bool keepdim, const Out& out);
