@@ -181,6 +181,29 @@ def test_quantiles(rng, method):
     assert math.isnan(t(holes).quantile(0.5).item()) == np.isnan(holes).any()
 
 
+def test_statistics_of_what_has_no_entries_or_no_such_dim():
+    nothing = facula.tensor([], dtype=facula.int64)
+    assert facula.nanmedian(nothing).dtype is facula.int64
+    assert math.isnan(facula.nanmedian(facula.tensor([])).item())
+    with pytest.raises(IndexError, match="nanmedian.*non-zero size"):
+        facula.nanmedian(facula.zeros(0, 3), dim=0)
+    number = facula.tensor(1.5)
+    assert facula.mode(number).values.item() == 1.5 and facula.mode(number, 0).indices.item() == 0
+    with pytest.raises(IndexError, match=r"mode.*\[-1, 0\], but got 5"):
+        facula.mode(number, 5)
+    with pytest.raises(TypeError, match="mode.*dim must be an int"):
+        facula.mode(facula.ones(2, 3), (0, 1))
+
+
+@pytest.mark.parametrize("op, call", [("rand", facula.rand), ("randn", facula.randn),
+                                      ("randint", lambda *size: facula.randint(0, 5, size))])
+def test_random_ops_name_themselves_where_sizes_are_wrong(op, call):
+    with pytest.raises(facula.ShapeError, match=f"^{op}: .*overflows 64 bits"):
+        call(2 ** 62, 32)
+    with pytest.raises(facula.ShapeError, match=f"^{op}: .*negative dimension -1"):
+        call(2, -1)
+
+
 def test_quantile_edges(rng):
     assert facula.tensor([1.0, math.inf, math.inf]).quantile(0.5).item() == math.inf
     assert math.isnan(facula.tensor([math.nan]).nanquantile(0.5).item())
